@@ -23,8 +23,8 @@ struct SearchOptions {
   /// Seconds after which the best plan so far is returned, with its gap. 0: no
   /// limit. Plans are reproducible only without one.
   double timeLimit = 0;
-  /// Labels may be dropped as long as the gap stays below this share of the
-  /// cost; 0 asks for the optimum.
+  /// What cannot be cheaper by more than this share of the cost may be left
+  /// out; 0 asks for the optimum.
   double gap = 0;
   /// The division into stages that is given (`ilp`); empty: one stage per
   /// operator where costs add up.
@@ -54,7 +54,7 @@ struct SearchResult {
   /// The same of those plans that have signatures over time only in stages in
   /// which the plan to begin with has some.
   std::optional<double> strandsBound; // s
-  /// Plans (exhaustive), labels or nodes that were looked at.
+  /// Plans, and labels (`hidup`) or nodes, that were looked at.
   uint64_t numVisited = 0;
 };
 

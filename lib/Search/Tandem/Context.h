@@ -68,8 +68,8 @@ struct SearchContext {
   double lowerBound = 0;
   /// Whether the best plan is the optimum, or that there is none.
   bool isProven = false;
-  /// Labels and nodes that were looked at.
-  uint64_t numLabels = 0;
+  /// Nodes that were looked at.
+  uint64_t numNodes = 0;
 };
 
 } // namespace tandem::search

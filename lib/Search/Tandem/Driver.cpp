@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Tandem/Driver.h"
+#include "Tandem/Exact/Exact.h"
 #include "Tandem/Limits.h"
 #include <algorithm>
 #include <cmath>
@@ -110,63 +111,35 @@ void Driver::improveStart(PlanPool::Record started) {
   pool.restore(std::move(started));
 }
 
-/// Offers the best plan that labels find, and takes over what they prove.
-void Driver::searchByLabels(LabelLimits limits) {
+/// Looks at all plans that may be cheaper than the best one, if the work
+/// suffices.
+void Driver::searchExactly(uint64_t maxWork) {
   if (!context.does(Mechanism::Exact) || problem.operators.size() > kMaxExact ||
       !context.seeksMore() || context.isProven)
     return;
-  if (!priced)
-    priced = std::make_unique<PricedRelaxations>(
-        context.graph, [this] { return context.proceeds(0.9); });
-  if (context.isOver()) {
-    priced.reset();
+  ExactSearch exact(context, bound.getBestWeights(), maxWork);
+  bool isComplete = exact.run();
+  context.numNodes += exact.numNodes;
+  if (!isComplete)
     return;
-  }
-  // Plans that gain less than the gap are of no interest.
-  limits.upperBound =
-      pool.seconds / (1 + context.options.gap) * (1 + kEqualCost);
-  limits.proceeds = [&](double done) {
-    return context.proceeds(0.9 + 0.1 * done);
-  };
-  LabelResult labels =
-      searchLabels(context.facts, context.table, *priced, limits);
-  context.numLabels += labels.numLabels;
-  if (labels.plan)
-    pool.offer(*labels.plan);
-  if (!labels.isComplete)
-    return;
-  // What `cost` judges otherwise than the label did proves nothing: the label's
-  // seconds stay a bound, but another plan may lie between the two. A label
-  // that ended above the limit says nothing of those that were dropped there.
-  double least = std::min(limits.upperBound / (1 + kEqualCost), labels.dropped);
-  if (labels.plan)
-    least = std::min(least, labels.seconds);
-  context.isProven = pool.seconds <= least * (1 + kProven) ||
-                     (!labels.plan && std::isinf(labels.dropped));
+  // With a gap cheaper plans may be left.
+  context.isProven = !pool.best || context.options.gap == 0;
   if (pool.best)
-    context.raise(std::min(least, pool.seconds));
+    context.raise(exact.getGoal());
 }
 
-/// Finds a plan in little time, so that fewer labels are below it; then looks
-/// at all of these.
-void Driver::searchExactly() {
-  if (context.does(Mechanism::RoughExact))
-    searchByLabels({.maxWork = kRoughWork, .drops = true});
-  searchByLabels({.maxWork = kExactWork});
-}
-
-/// Random changes, and labels again, of which fewer are below a better plan.
+/// Random changes, and all plans again, of which fewer may be cheaper than a
+/// better one.
 void Driver::anneal() {
   if (!context.seeksMore() || context.isProven ||
       problem.operators.size() > kMaxRefined)
     return;
   double before = pool.seconds;
   local.anneal();
-  bool isPatient = context.options.timeLimit > 0;
-  if (isPatient)
-    searchByLabels({.maxFront = kMaxLabels});
+  if (context.options.timeLimit > 0)
+    searchExactly(kEndlessWork);
   else if (pool.seconds < before * (1 - kWorthProof))
-    searchByLabels({.maxWork = kExactWork});
+    searchExactly(kExactWork);
 }
 
 std::optional<Plan> Driver::refine(const Plan &plan, uint64_t &work) {
@@ -194,7 +167,7 @@ void Driver::explainNoPlan(SearchResult &result) const {
 
 SearchResult Driver::finish() {
   SearchResult result;
-  result.numVisited = pool.numPlans + context.numLabels;
+  result.numVisited = pool.numPlans + context.numNodes;
   if (!pool.best) {
     explainNoPlan(result);
     return result;
@@ -273,7 +246,7 @@ SearchResult Driver::run() {
                  inOneStrand.seconds < pool.seconds;
   if (inOneStrand.plan && isWorth && context.seeksMore())
     local.improveFrom(*inOneStrand.plan);
-  searchExactly();
+  searchExactly(kExactWork);
   anneal();
   pool.restore(std::move(inOneStrand));
   improveStart(std::move(started));

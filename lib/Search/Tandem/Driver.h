@@ -16,7 +16,6 @@
 #define TANDEM_LIB_SEARCH_TANDEM_DRIVER_H
 
 #include "Tandem/Improve/Local.h"
-#include "Tandem/Labels/Labels.h"
 #include "Tandem/Relaxation/Bound.h"
 #include "Tandem/Stages/Refine.h"
 #include "Tandem/UntimedSearch.h"
@@ -44,8 +43,7 @@ private:
   void offerStarts(PlanPool &to) const;
   void searchByGuides();
   void improveStart(PlanPool::Record started);
-  void searchByLabels(LabelLimits limits);
-  void searchExactly();
+  void searchExactly(uint64_t maxWork);
   void anneal();
   void explainNoPlan(SearchResult &result) const;
   SearchResult finish();
@@ -58,8 +56,6 @@ private:
   LocalSearch local;
   UntimedSearch untimed;
   StageRefiner refiner;
-  /// Of searches by labels; made for the first one.
-  std::unique_ptr<PricedRelaxations> priced;
 };
 
 } // namespace tandem::search

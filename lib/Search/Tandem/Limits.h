@@ -9,8 +9,8 @@
 // as a gain. Budgets are amounts of work and not of time, so that equal
 // problems get equal plans. *Numbers* are entries of messages and tables (about
 // 10^9 in a second), *tensors* are those that an editor places anew and stages
-// that it adds up (15 million in a second), *labels* count the tensors that are
-// alive in them (3 million in a second).
+// that it adds up (15 million in a second), *operators* are those of plans that
+// are looked at as a whole (5 million in a second).
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,7 +29,7 @@ namespace tandem::search {
 // Sizes, in operators of the problem
 //===----------------------------------------------------------------------===//
 
-/// Searched exactly up to here: beyond it labels end nowhere.
+/// All plans are looked at up to here: beyond it that ends nowhere.
 constexpr size_t kMaxExact = 120;
 /// Beyond it sums look at less, with the square: sweeps are as much longer.
 constexpr size_t kManySummed = 600;
@@ -263,25 +263,16 @@ constexpr uint64_t getSumWork(uint64_t work, size_t numOperators) {
 }
 
 //===----------------------------------------------------------------------===//
-// Labels
+// All plans of small problems
 //===----------------------------------------------------------------------===//
 
-/// Live tensors for the search that keeps all labels, and before it for one
-/// that drops the dearest. Labels at one position: with a limit of time that is
-/// the only one, and more of them are kept, some hundred megabytes.
-constexpr uint64_t kExactWork = 3'000'000, kRoughWork = 300'000,
-                   kMaxFront = 100'000, kMaxLabels = 200'000;
-
-/// Numbers that the completion looks at while a label's tensor is made; and
-/// live tensors before the clock is looked at: some milliseconds.
-constexpr uint64_t kNumbersPerTensor = 300, kQuestionWork = 10'000;
-/// Weights of the completion between 0 and 1, sweeps for each, and numbers that
-/// they may look at.
-constexpr int kLambdaSteps = 4;
-constexpr unsigned kLambdaSweeps = 60;
-constexpr uint64_t kLambdaWork = 20'000'000;
-/// How often changes from one layout to all others are looked at.
-constexpr uint64_t kStationRounds = 3;
+/// Operators of plans that are looked at: some seconds; and before the clock is
+/// looked at: some milliseconds. Pairs of divisions count as one operator.
+constexpr uint64_t kExactWork = 10'000'000, kQuestionWork = 10'000,
+                   kPairsPerOperator = 20;
+/// Divisions of a plan beyond which the search gives up; and sweeps of messages
+/// before it.
+constexpr unsigned kExactFront = 1000, kExactSweeps = 60;
 
 //===----------------------------------------------------------------------===//
 // Stages and cuts

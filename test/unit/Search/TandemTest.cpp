@@ -7,7 +7,6 @@
 
 #include "RandomProblem.h"
 #include "Tandem/Improve/Pool.h"
-#include "Tandem/Labels/Labels.h"
 #include "Tandem/Problem/Fold.h"
 #include "Tandem/Problem/Untimed.h"
 #include "Tandem/Relaxation/Relaxation.h"
@@ -430,45 +429,6 @@ TEST(TandemTest, anInterruptedSearchReturnsAPlan) {
   EXPECT_FALSE(result.plan->isOptimal);
 }
 
-/// The searches by labels, and what they make first, end at the first no; and
-/// they ask often.
-TEST(TandemTest, theExactSearchEndsWhenItIsTold) {
-  SearchProblem problem = makeTransformer(getSmall(1));
-  Facts facts(problem);
-  ChangeTable table(problem);
-  FactorGraph graph(facts, table);
-  unsigned calls = 0;
-  PricedRelaxations few(graph, [&] { return ++calls < 3; });
-  EXPECT_EQ(few.entries.size(), 3u);
-  EXPECT_EQ(calls, 3u);
-  calls = 0;
-  LabelLimits limits;
-  limits.proceeds = [&](double) { return ++calls < 20; };
-  LabelResult labels = searchLabels(facts, table, few, limits);
-  EXPECT_FALSE(labels.isComplete);
-  EXPECT_EQ(calls, 20u);
-  EXPECT_LE(labels.work, calls * 12'000);
-}
-
-/// What labels cost at least is work where it is asked for first.
-TEST(TandemTest, theExactSearchCountsItsBound) {
-  uint64_t first = 0, again = 0;
-  for (size_t i = 0; i < 20; ++i) {
-    const Trial &trial = getTrials()[i];
-    Facts facts(trial.problem);
-    ChangeTable table(trial.problem);
-    FactorGraph graph(facts, table);
-    PricedRelaxations priced(graph, [] { return true; });
-    LabelResult labels = searchLabels(facts, table, priced, {});
-    LabelResult same = searchLabels(facts, table, priced, {});
-    EXPECT_EQ(labels.numLabels, same.numLabels);
-    EXPECT_EQ(labels.seconds, same.seconds);
-    first += labels.work;
-    again += same.work;
-  }
-  EXPECT_LT(again, first);
-}
-
 TEST(TandemTest, memoryIsNeverExceeded) {
   SearchProblem problem = makeTransformer(getSmall(1));
   SearchResult free = searchTandem(problem, {});
@@ -495,34 +455,4 @@ TEST(TandemTest, tooLittleMemoryIsProven) {
   EXPECT_NE(result.error.find("more than the limit of 1000"), std::string::npos)
       << result.error;
   EXPECT_NE(result.error.find("the largest tensors are"), std::string::npos);
-}
-
-/// What dropped labels may have led to is bounded: no plan is cheaper than the
-/// least of them and the plan that is found.
-TEST(TandemTest, droppedLabelsBoundWhatIsLost) {
-  unsigned numRuns = 0, numDropped = 0, numFound = 0;
-  for (const Trial &trial : getTrials()) {
-    if (std::isinf(trial.optimum))
-      continue;
-    Facts facts(trial.problem);
-    ChangeTable table(trial.problem);
-    PricedRelaxations priced(FactorGraph(facts, table), [] { return true; });
-    for (uint64_t work : {200, 1000, 5000}) {
-      LabelResult labels =
-          searchLabels(facts, table, priced, {.maxWork = work, .drops = true});
-      ASSERT_TRUE(labels.isComplete);
-      double seconds = labels.plan ? labels.seconds
-                                   : std::numeric_limits<double>::infinity();
-      EXPECT_LE(std::min(labels.dropped, seconds), trial.optimum * (1 + 1e-9))
-          << "seed " << trial.seed << ", work " << work;
-      EXPECT_GE(seconds, trial.optimum * (1 - 1e-9)) << "seed " << trial.seed;
-      ++numRuns;
-      numDropped += std::isfinite(labels.dropped);
-      numFound += seconds <= trial.optimum * (1 + 1e-9);
-    }
-  }
-  std::printf("%u of %u searches dropped labels, %u found the optimum\n",
-              numDropped, numRuns, numFound);
-  EXPECT_GT(numDropped, numRuns / 4);
-  EXPECT_GT(numFound, numRuns / 4);
 }

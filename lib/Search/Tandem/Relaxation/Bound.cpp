@@ -31,7 +31,6 @@ static double getPrice(const Weights &weights, const PlanTotals &totals) {
          weights.joined * totals.joined + weights.waiting * totals.waiting;
 }
 
-/// The bound's weights under which the plans so far cost the most.
 Weights BoundSearch::getBestWeights() const {
   Weights best = getBoundWeights(problem, 1, 1);
   double bestBound = -kInfinity;

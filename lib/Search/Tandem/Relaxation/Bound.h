@@ -34,6 +34,8 @@ public:
   /// of memory.
   void searchBestForms() { searchForms(getBestWeights()); }
   void searchSerialForms();
+  /// The bound's weights under which the plans so far cost the most.
+  Weights getBestWeights() const;
 
 private:
   /// Where the ascent of the whole problem's bound ends.
@@ -44,7 +46,6 @@ private:
     /// s.
     double held = 0, closed = 0;
   };
-  Weights getBestWeights() const;
   double getSlow() const;
   double ascend(Relaxation &relaxation, const Weights &weights, uint64_t work,
                 unsigned maxSweeps);

@@ -261,36 +261,6 @@ std::vector<double> FactorGraph::getSteps(const FactorKind &kind,
   return steps;
 }
 
-std::vector<double> FactorGraph::getWantedDistances(const Factor &factor,
-                                                    const Layout &from,
-                                                    Price price) const {
-  const FactorKind &kind = kinds[factor.kind];
-  std::vector<double> best;
-  for (const Layout &to : kind.wanted)
-    best.push_back(
-        from == to ? 0 : getDistance(getParts(factor.tensor, from, to), price));
-  if (weights.isBound)
-    addStations(kind, getSteps(kind, price), std::vector<bool>(best.size()),
-                best);
-  return best;
-}
-
-std::vector<std::vector<double>>
-FactorGraph::getDistances(const Factor &factor, const Layout &from) const {
-  const FactorKind &kind = kinds[factor.kind];
-  std::map<Price, std::vector<double>> byPrice;
-  std::vector<std::vector<double>> distances(kind.wantedOf.size());
-  for (size_t user = 0; user < distances.size(); ++user)
-    for (size_t i = 0; i < kind.wantedOf[user].size(); ++i) {
-      Price price = getPrice(kind, kindWaits[factor.kind], user + 1, i);
-      std::vector<double> &best = byPrice[price];
-      if (best.empty())
-        best = getWantedDistances(factor, from, price);
-      distances[user].push_back(best[kind.wantedOf[user][i]]);
-    }
-  return distances;
-}
-
 void FactorGraph::setDistances(FactorKind &kind, bool mayWait) {
   size_t numProduced = kind.sums.size();
   kind.distances.assign(kind.wantedOf.size(), {});

@@ -186,11 +186,6 @@ public:
   /// copies are kept. `layouts` holds a slot's layout index.
   double getChangeCost(const Factor &factor, const uint16_t *layouts) const;
 
-  /// Weighted seconds from a copy, or a sum over time, that is there to each
-  /// layout of the users' slots; tensors of one kind have the same.
-  std::vector<std::vector<double>> getDistances(const Factor &factor,
-                                                const cost::Layout &from) const;
-
   /// Bytes of the tensors that are held, in the smallest layouts that each can
   /// have.
   int64_t getLeastBytes() const;
@@ -225,9 +220,6 @@ private:
   Price getPrice(const FactorKind &kind, bool mayWait, unsigned slot,
                  size_t layout) const;
   std::vector<double> getSteps(const FactorKind &kind, Price price) const;
-  std::vector<double> getWantedDistances(const Factor &factor,
-                                         const cost::Layout &from,
-                                         Price price) const;
   double getDistance(const FactorKind::Parts &parts, Price price) const;
   void addStations(const FactorKind &kind, const std::vector<double> &steps,
                    const std::vector<bool> &isFinal,

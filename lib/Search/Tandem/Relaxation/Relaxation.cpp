@@ -19,7 +19,8 @@ using namespace tandem::search;
 Relaxation::Relaxation(const FactorGraph &graph, std::vector<unsigned> given)
     : graph(graph), representatives(std::move(given)),
       places(graph.numMessages), messages(graph.numMessages),
-      costs(graph.numMessages), levels(graph), slots(graph.variables.size()) {
+      costs(graph.numMessages), decided(graph.variables.size()), levels(graph),
+      slots(graph.variables.size()) {
   for (unsigned i = 0; i < graph.variables.size(); ++i) {
     const Variable &variable = graph.variables[i];
     const Variable &original = graph.variables[representatives[i]];
@@ -307,6 +308,8 @@ double Relaxation::getBelief(unsigned index, unsigned value) const {
 }
 
 double Relaxation::getLeast(unsigned index) {
+  if (decided[index])
+    return getBelief(index, *decided[index]);
   belief = graph.unaries[graph.variables[index].unary];
   for (const Slot &slot : slots[index])
     for (unsigned value = 0; value < belief.size(); ++value)
@@ -326,4 +329,22 @@ double Relaxation::getBound() {
                                  costs.data() + producer.first, producer.size);
   }
   return bound;
+}
+
+void Relaxation::decide(unsigned index, unsigned value) {
+  leaveOpen(index);
+  decided[index] = value;
+  for (const Slot &slot : slots[index])
+    for (unsigned i = 0; i < slot.size; ++i)
+      if (i != slot.layoutOf[value])
+        costs[slot.first + i] = 10 * graph.forbidden;
+}
+
+void Relaxation::leaveOpen(unsigned index) {
+  decided[index].reset();
+  for (const Slot &slot : slots[index]) {
+    for (unsigned i = slot.first; i < slot.first + slot.size; ++i)
+      costs[i] = -messages[i];
+    levels.touch(slot.first);
+  }
 }

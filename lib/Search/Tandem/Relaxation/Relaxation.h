@@ -17,6 +17,7 @@
 
 #include "Tandem/Relaxation/Levels.h"
 #include <array>
+#include <optional>
 
 namespace tandem::search {
 
@@ -46,8 +47,12 @@ public:
   }
   /// About how many numbers a sweep looks at.
   uint64_t getWork() const;
-  /// The bound that the messages give.
+  /// The bound that the messages give, of plans that have what is decided.
   double getBound();
+  /// Decides a variable for `getBound`, and leaves it open again. Not while
+  /// messages are sent, and not of a folded graph.
+  void decide(unsigned variable, unsigned value);
+  void leaveOpen(unsigned variable);
   /// What a variable's value costs with the messages of its factors.
   double getBelief(unsigned variable, unsigned value) const;
   /// What a variable takes over from a factor for each layout of its slot.
@@ -121,6 +126,8 @@ private:
   std::vector<double> messages;
   /// What a factor's slots cost it: `-messages`, or a decided layout.
   std::vector<double> costs;
+  /// Per variable its value, if it is decided.
+  std::vector<std::optional<unsigned>> decided;
   /// What users cost per level; and the weights that it is for.
   LevelCosts levels;
   unsigned numPriced = 0;

@@ -48,8 +48,9 @@ struct LineState {
 };
 
 /// At most this many seconds can the time line `a`, with its open stage, lose
-/// on `b` from now on, if both go on in the same way: each second more of a
-/// step costs at most one (Tandem/Labels/Order.cpp).
+/// on `b` from now on, if both go on in the same way: the cost is Lipschitz in
+/// each number, as a second more of a step's computation or communication costs
+/// at most one, and never gains.
 double getMostLost(const LineState &a, const StageWork &aWork, double aLeaving,
                    const LineState &b, const StageWork &bWork, double bLeaving,
                    int64_t numStrands);

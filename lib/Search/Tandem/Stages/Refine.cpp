@@ -44,7 +44,7 @@ void StageRefiner::searchAll() {
     start = pool.best->signatures;
   SumResult sums = searchSums(context.facts, context.table, start, limits);
   context.raise(sums.bound);
-  context.numLabels += sums.numNodes;
+  context.numNodes += sums.numNodes;
 }
 
 //===----------------------------------------------------------------------===//
@@ -94,7 +94,7 @@ bool StageRefiner::tryCheapestForms(uint64_t &work) {
   if (sums.isTooLarge)
     workTooLittle = std::max(workTooLittle, limits.maxWork);
   work -= std::min(work, sums.work);
-  context.numLabels += sums.numNodes;
+  context.numNodes += sums.numNodes;
   return pool.numBest != numBest;
 }
 

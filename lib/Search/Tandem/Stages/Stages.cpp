@@ -134,7 +134,12 @@ void StagePlanner::prune() {
   });
   keptFronts.clear();
   for (const Rank &rank : order) {
+    if (keptFronts.size() >= limits.maxFront) {
+      isComplete = false;
+      break;
+    }
     const Front &front = fronts[rank.index];
+    numPairs += keptFronts.size();
     if (std::any_of(keptFronts.begin(), keptFronts.end(),
                     [&](const Rank &other) {
                       return isNoWorse(fronts[other.index], front);
@@ -152,8 +157,6 @@ void StagePlanner::prune() {
                                     }),
                      keptFronts.end());
     keptFronts.push_back(rank);
-    if (keptFronts.size() >= limits.maxFront)
-      break;
   }
   scratch.clear();
   for (const Rank &kept : keptFronts)
@@ -218,6 +221,8 @@ std::optional<double> StagePlanner::plan(const FixedForms &given, Plan &plan,
                                          const StageLimits &given_limits) {
   limits = given_limits;
   prepare(given, plan);
+  isComplete = true;
+  numPairs = 0;
   fronts.assign(1, Front());
   for (unsigned op = 0; op < problem.operators.size() && !fronts.empty(); ++op)
     advance(op);

@@ -36,6 +36,10 @@ public:
   /// Nothing if no division is legal within the memory limit.
   std::optional<double> plan(const FixedForms &forms, cost::Plan &plan,
                              const StageLimits &limits);
+  /// Of the last plan: whether no more divisions were kept than there may be,
+  /// so that none is cheaper; and pairs of divisions that were compared.
+  bool isComplete = true;
+  uint64_t numPairs = 0;
 
 private:
   /// A division of the operators so far; the last stage is open.
