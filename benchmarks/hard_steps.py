@@ -1,5 +1,6 @@
 """A model file of steps that are hard to search for their size: two-layer models of `transformers` with biases by position,
-windows or hashes, so that few of their operators repeat others. A preset is a model.
+windows or hashes, so that few of their operators repeat others, and a recurrence, in which many tensors live. A preset is a
+model.
 """
 
 import json
@@ -31,7 +32,8 @@ _REFORMER = {
 }
 _DESCRIBED = json.loads(MODELS.read_text()) | {"reformer": _REFORMER}
 PRESETS = {
-    name: {"name": name} for name in ("t5", "gemma3_text", "modernbert", "longt5", "reformer")
+    name: {"name": name}
+    for name in ("t5", "gemma3_text", "modernbert", "longt5", "reformer", "mamba")
 }
 
 

@@ -66,13 +66,13 @@ PINS = {
     "all matrices split": ["layers.*.weight:{}=gather(0)"],
 }
 # Presets of hard_steps.py, and what the plan of a step of up to 5,000 operators may take: s CPU.
-HARD = ["t5", "gemma3_text", "modernbert", "longt5", "reformer"]
+HARD = ["t5", "gemma3_text", "modernbert", "longt5", "reformer", "mamba"]
 HARD_LIMIT = 20
 HARD_MESHES = ["data=4", "data=2,model=2"]
 # Small models, which are hard on three axes.
 THREE_AXES = [("gpt", "data=2,fsdp=2,model=2"), ("llama", "data=2,fsdp=2,model=2")]
-# Limits of time of the hardest steps, and of those on three axes, and how much later a process may have ended: s.
-TIMED = ["t5", "reformer"]
+# Steps with limits of time, these, and how much later a process may have ended: s.
+TIMED = [("t5", "data=2,model=2"), ("reformer", "data=2,model=2"), ("mamba", "data=4"), *THREE_AXES]
 TIME_LIMITS = [0.1, 0.5, 2]
 LATE_LIMIT = 0.5
 # What a search with a pin more or less may take: times.
@@ -181,7 +181,7 @@ def measure_limits(report, steps, runs):
     """How late is told by wall time; on a busy machine by CPU time, which is less."""
     rows = []
     report.add("searches with a limit of time", rows)
-    for name, mesh in [(name, HARD_MESHES[-1]) for name in TIMED] + THREE_AXES:
+    for name, mesh in TIMED:
         step, _ = steps.get(name)
         for limit in TIME_LIMITS:
             options = ["--mesh", mesh, "--micro", "2", "--search-time-limit", limit]

@@ -46,6 +46,12 @@ struct SearchContext {
   /// Takes note of what no plan costs less than.
   void raise(double bound) { lowerBound = std::max(lowerBound, bound); }
 
+  /// Another plan to begin random changes with, if there is one.
+  void addLeader(PlanPool::Record leader) {
+    if (leader.plan && does(Mechanism::Leaders))
+      leaders.push_back(std::move(leader));
+  }
+
   /// Whether the cheapest forms are found directly: guides need not come near.
   bool findsForms() const;
   /// Signatures of all operators, from those of the graph's variables.

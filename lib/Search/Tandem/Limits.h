@@ -124,8 +124,9 @@ constexpr unsigned kLeastFormSweeps = 3, kFormSweeps = 12,
                    kMaxFormSweeps = 1000;
 /// Prices of memory: as many as sweeps of the folded problem in brief work.
 constexpr unsigned kLeastBoundRounds = 6, kMostBoundRounds = 12;
-/// Numbers for one price.
+/// Numbers for one price, and sweeps.
 constexpr uint64_t kPriceWork = 130'000'000;
+constexpr unsigned kLeastPriceSweeps = 8, kMostPriceSweeps = 32;
 /// The first price: that at which this share of the dearest plan's seconds
 /// would pay for all memory. Prices that differ by less than `kNearPrice` times
 /// are one.
@@ -171,6 +172,11 @@ constexpr uint64_t kLastShare = 4;
 constexpr unsigned kChangesPerLook = 256;
 /// Plans of guides that descend.
 constexpr size_t kMaxLeaders = 4;
+/// Of the work for random changes one in so many is for each round of leaders,
+/// and for the rounds of the one that is left; this share of a round is random,
+/// the rest descends.
+constexpr uint64_t kLeadersShare = 4, kRoundsShare = 2;
+constexpr double kRandomShare = 0.75;
 /// How far a cut may move, and how far from a changed one operators settle, in
 /// operators.
 constexpr unsigned kCutDistance = 8, kCutReach = 4;

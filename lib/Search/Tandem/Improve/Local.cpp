@@ -64,7 +64,7 @@ void LocalSearch::improveFrom(const Plan &plan) {
   PlanPool::Record best = pool.forget();
   pool.offer(plan);
   improve(kDescent);
-  leaders.push_back({pool.best, pool.seconds});
+  context.addLeader({pool.best, pool.seconds});
   pool.restore(std::move(best));
 }
 
@@ -82,7 +82,7 @@ PlanPool::Record LocalSearch::change(PlanPool::Record from, double heat,
   PlanPool::Record best = pool.forget();
   Plan plan = *from.plan;
   if (heat > 0 && context.does(Mechanism::Anneal)) {
-    uint64_t random = work * 3 / 4;
+    auto random = static_cast<uint64_t>(kRandomShare * double(work));
     work -= random;
     double numOperators = static_cast<double>(problem.operators.size());
     heat *= std::max(1.0, kHeatOperators / numOperators);
@@ -117,7 +117,7 @@ void LocalSearch::annealAll(uint64_t work) {
   selectLeaders(kMaxLeaders);
   double heat = 0;
   while (leaders.size() > 1) {
-    uint64_t share = work / 4 / leaders.size();
+    uint64_t share = work / kLeadersShare / leaders.size();
     for (PlanPool::Record &leader : leaders)
       leader = change(std::move(leader), heat, share);
     heat = kHeats.front();
@@ -129,7 +129,7 @@ void LocalSearch::annealAll(uint64_t work) {
   double numRounds = kRounds * std::max(1.0, kHeatOperators / numOperators);
   for (unsigned round = 0; round < numRounds && !context.isClosed(); ++round)
     best = change(std::move(best), kHeats[round % kHeats.size()],
-                  work / 2 / kRounds);
+                  work / kRoundsShare / kRounds);
   pool.restore(std::move(best));
 }
 

@@ -108,8 +108,7 @@ void GuidedSearch::search(const Weights &weights) {
     least = std::min(least, relaxed);
     mayImprove = hasMoved && least - bound > kNearBound * bound;
   }
-  if (found.plan && facts.does(Mechanism::Leaders))
-    context.leaders.push_back(found);
+  context.addLeader(found);
 }
 
 void GuidedSearch::run() {
@@ -155,7 +154,8 @@ GuidedSearch::Trial GuidedSearch::tryPrice(Weights weights, double price) {
   weights.memory = price;
   graph.setWeights(weights);
   coarse.reset();
-  unsigned sweeps = getNumSweeps(kPriceWork, coarse, 8, 32);
+  unsigned sweeps = getNumSweeps(kPriceWork, coarse, kLeastPriceSweeps,
+                                 kMostPriceSweeps);
   for (unsigned i = 0; i < sweeps; ++i)
     coarse.sweep();
   double bound =
@@ -163,8 +163,7 @@ GuidedSearch::Trial GuidedSearch::tryPrice(Weights weights, double price) {
   std::vector<unsigned> values = coarse.round();
   getRelaxation().descend(values, kDescentRounds);
   double seconds = pool.offer(context.getSignatures(values));
-  if (pool.offered.plan)
-    context.leaders.push_back(pool.offered);
+  context.addLeader(pool.offered);
   return {price, bound, seconds};
 }
 
