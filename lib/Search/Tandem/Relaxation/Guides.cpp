@@ -154,8 +154,8 @@ GuidedSearch::Trial GuidedSearch::tryPrice(Weights weights, double price) {
   weights.memory = price;
   graph.setWeights(weights);
   coarse.reset();
-  unsigned sweeps = getNumSweeps(kPriceWork, coarse, kLeastPriceSweeps,
-                                 kMostPriceSweeps);
+  unsigned sweeps =
+      getNumSweeps(kPriceWork, coarse, kLeastPriceSweeps, kMostPriceSweeps);
   for (unsigned i = 0; i < sweeps; ++i)
     coarse.sweep();
   double bound =
