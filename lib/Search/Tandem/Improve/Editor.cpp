@@ -14,10 +14,10 @@ using namespace tandem::cost;
 using namespace tandem::search;
 
 PlanEditor::PlanEditor(const Facts &facts, ChangeTable &table)
-    : facts(facts), problem(facts.problem), table(table), line(facts.problem),
+    : facts(facts), problem(facts.problem), line(facts.problem),
       hasLimit(facts.problem.memoryLimit !=
                std::numeric_limits<int64_t>::max()),
-      firstUpdate(facts.problem.operators.size()),
+      firstUpdate(facts.problem.operators.size()), copies(facts, table, edited),
       tensors(facts.tensors.size()), isQueued(facts.tensors.size()) {
   unsigned numOperators = problem.operators.size();
   for (unsigned op = numOperators; op-- > 0;)
@@ -30,18 +30,19 @@ PlanEditor::PlanEditor(const Facts &facts, ChangeTable &table)
 }
 
 void PlanEditor::set(const Plan &plan) {
-  signatures = plan.signatures;
-  stageOf.resize(signatures.size());
-  nextStage.assign(signatures.size(), 0);
+  edited.signatures = plan.signatures;
+  edited.stageOf.resize(edited.signatures.size());
+  edited.nextStage.assign(edited.signatures.size(), 0);
   unsigned begin = 0;
   for (unsigned end : plan.stageEnds) {
-    std::fill(stageOf.begin() + begin, stageOf.begin() + end, begin);
-    nextStage[begin] = end;
+    std::fill(edited.stageOf.begin() + begin, edited.stageOf.begin() + end,
+              begin);
+    edited.nextStage[begin] = end;
     begin = end;
   }
   // First as usual, then with the decisions that are not; each pass's may
   // change what is usual in the next.
-  flips.clear();
+  edited.flips.clear();
   rebuild();
   for (unsigned pass = 0; pass < kNumPasses; ++pass) {
     Plan usual = getPlan();
@@ -65,9 +66,10 @@ void PlanEditor::addFlips(const std::vector<Copy> &usual,
 
 Plan PlanEditor::getPlan() const {
   Plan plan;
-  plan.signatures = signatures;
-  for (unsigned stage = 0; stage < nextStage.size(); stage = nextStage[stage])
-    plan.stageEnds.push_back(nextStage[stage]);
+  plan.signatures = edited.signatures;
+  for (unsigned stage = 0; stage < edited.nextStage.size();
+       stage = edited.nextStage[stage])
+    plan.stageEnds.push_back(edited.nextStage[stage]);
   for (const EditedTensor &tensor : tensors) {
     plan.kept.insert(plan.kept.end(), tensor.kept.begin(), tensor.kept.end());
     for (const EditedCopy &copy : tensor.copies)
@@ -102,8 +104,8 @@ void PlanEditor::addOperator(unsigned op, int sign) {
   const Operator &info = problem.operators[op];
   if (info.isArgument())
     return;
-  const Signature &signature = problem.getSignatures(op)[signatures[op]];
-  EditedStage &stage = stages[stageOf[op]];
+  const Signature &signature = problem.getSignatures(op)[edited.signatures[op]];
+  EditedStage &stage = stages[edited.stageOf[op]];
   if (facts.isPerStrand(signature)) {
     stage.numOverTime += sign;
     stage.work.computationPerStrand += sign * signature.seconds;
@@ -197,14 +199,14 @@ bool PlanEditor::settle() {
     queued.pop_back();
     isQueued[tensor] = false;
     work += facts.tensors[tensor].uses.size() + 1;
-    Placed placed = placeTensor(tensor, cut);
-    if (placed == Placed::Yes) {
+    CopyPlacer::Placed placed = copies.place(tensor, tensors[tensor], cut);
+    if (placed == CopyPlacer::Placed::Yes) {
       tensors[tensor].isPlaced = true;
       addTensor(tensor, 1);
       continue;
     }
     tensors[tensor] = EditedTensor();
-    if (placed == Placed::Impossible) {
+    if (placed == CopyPlacer::Placed::Impossible) {
       for (unsigned other : queued)
         isQueued[other] = false;
       queued.clear();

@@ -18,11 +18,9 @@
 #ifndef TANDEM_LIB_SEARCH_TANDEM_IMPROVE_EDITOR_H
 #define TANDEM_LIB_SEARCH_TANDEM_IMPROVE_EDITOR_H
 
+#include "Tandem/Improve/CopyPlacer.h"
 #include "Tandem/Limits.h"
-#include "Tandem/Problem/Facts.h"
 #include "Tandem/Stages/Line.h"
-#include "tandem/Cost/Changes.h"
-#include "tandem/Cost/Plan.h"
 
 namespace tandem::search {
 
@@ -47,7 +45,9 @@ public:
   /// Begins with a plan that `cost` accepts.
   void set(const cost::Plan &plan);
   cost::Plan getPlan() const;
-  const std::vector<unsigned> &getSignatures() const { return signatures; }
+  const std::vector<unsigned> &getSignatures() const {
+    return edited.signatures;
+  }
 
   //--- Changes. False if there is no such plan; then the change has to be
   // undone. Cuts that new copies need are added.
@@ -60,7 +60,7 @@ public:
   /// Begins a stage with operator `op`, or begins none there. Nothing may be
   /// changed before the first operator and between the passes.
   bool setCut(unsigned op, bool cuts);
-  bool hasCut(unsigned op) const { return stageOf[op] == op; }
+  bool hasCut(unsigned op) const { return edited.stageOf[op] == op; }
   bool mayChangeCut(unsigned op) const;
   /// Keeps a copy that would be dropped behind its pass, or the reverse.
   bool toggleKept(const cost::Copy &copy);
@@ -89,38 +89,12 @@ public:
   uint64_t getWork() const { return work; }
 
 private:
-  /// A copy, made in the stage of operator `op`, which is `stage`.
-  struct EditedCopy {
-    cost::Copy copy;
-    unsigned op, stage, lastOp = 0;
-    const cost::ChangeCost *change = nullptr;
-    int64_t bytes = 0;
-    bool waits = false, isInPlace = false;
-  };
-  /// What a tensor adds to stages.
-  struct EditedTensor {
-    std::vector<EditedCopy> copies;
-    std::vector<cost::Copy> kept;
-    unsigned stage = 0, lastOp = 0;
-    int64_t bytes = 0, summedBytes = 0;
-    double sumSeconds = 0, leaving = 0;
-    bool isPlaced = false, isSummed = false, keepsTerms = false,
-         isInPlace = false, hasWaiting = false;
-  };
   /// A stage is named by its first operator.
   struct EditedStage {
     StageWork work;
     double leaving = 0;
     int numJoins = 0, numOverTime = 0, numWaiting = 0;
   };
-  /// Decisions other than the usual ones: all copies that the next pass wants
-  /// again are kept, all gradients wait.
-  struct Flip {
-    unsigned tensor;
-    bool isWait;
-    cost::Copy copy;
-  };
-  enum class Placed { Yes, NeedsCut, Impossible };
   struct WaitQueue;
 
   //--- Tandem/Improve/Editor.cpp
@@ -135,7 +109,7 @@ private:
   void hold(int64_t bytes, unsigned birth, unsigned death, bool isLate);
   void holdTensor(unsigned tensor, unsigned lastOp, int sign);
   void setWorkspace(unsigned op) {
-    workspaces[op] = problem.getSignatures(op)[signatures[op]].workspace;
+    workspaces[op] = problem.getSignatures(op)[edited.signatures[op]].workspace;
   }
   void addFlips(const std::vector<cost::Copy> &usual,
                 const std::vector<cost::Copy> &wanted, bool isWait);
@@ -151,29 +125,6 @@ private:
   void removeCut(unsigned op);
   void flip(const cost::Copy &copy, bool isWait);
 
-  //--- Tandem/Improve/EditorCopies.cpp
-  /// `cut` is where one is needed.
-  Placed placeTensor(unsigned tensor, unsigned &cut);
-  Placed placeUse(EditedTensor &made, unsigned tensor, const TensorUse &use);
-  Placed makeCopy(EditedTensor &made, const TensorUse &use, unsigned tensor,
-                  const cost::Layout &base);
-  void endPass(EditedTensor &made, unsigned tensor, size_t firstUse,
-               size_t endUse);
-  bool isWantedIn(unsigned tensor, size_t firstUse,
-                  const cost::Layout &layout) const;
-  bool usuallyWaits(unsigned tensor) const;
-  bool isFlipped(const cost::Copy &copy, bool isWait) const;
-  void setInPlace(EditedTensor &made, unsigned tensor) const;
-  const cost::Layout &getWanted(const TensorUse &use) const {
-    return facts.getWanted(signatures, use);
-  }
-  const cost::Layout &getProduced(unsigned tensor) const {
-    return facts.getProduced(signatures, tensor);
-  }
-  cost::Layout getBase(unsigned tensor, const TensorUse &use) const {
-    return facts.getBase(use.op, getProduced(tensor), getWanted(use));
-  }
-
   //--- Tandem/Improve/EditorScore.cpp
   double getSeconds();
   void writeLines(unsigned first);
@@ -183,17 +134,13 @@ private:
 
   const Facts &facts;
   const cost::SearchProblem &problem;
-  cost::ChangeTable &table;
   Line line;
   bool hasLimit;
   unsigned firstUpdate;
   uint64_t work = 0;
 
-  //--- Decisions.
-  std::vector<unsigned> signatures;
-  /// Per operator the first one of its stage; per first one that of the next.
-  std::vector<unsigned> stageOf, nextStage;
-  std::vector<Flip> flips;
+  EditedPlan edited;
+  CopyPlacer copies;
 
   //--- What follows from them.
   std::vector<EditedStage> stages;
@@ -221,13 +168,11 @@ private:
     unsigned index, value;
   };
   std::vector<OldStage> oldPlaces;
-  std::vector<std::pair<bool, Flip>> oldFlips;
+  std::vector<std::pair<bool, EditedPlan::Flip>> oldFlips;
 
   //--- Tensors that have to be placed again.
   std::vector<unsigned> queued;
   std::vector<bool> isQueued;
-  //--- Of the tensor at hand.
-  std::vector<unsigned> alive;
 };
 
 } // namespace tandem::search

@@ -12,10 +12,10 @@ using namespace tandem::cost;
 using namespace tandem::search;
 
 void PlanEditor::setSignature(unsigned op, unsigned signature) {
-  logStage(stageOf[op]);
+  logStage(edited.stageOf[op]);
   addOperator(op, -1);
-  oldSignatures.emplace_back(op, signatures[op]);
-  signatures[op] = signature;
+  oldSignatures.emplace_back(op, edited.signatures[op]);
+  edited.signatures[op] = signature;
   setWorkspace(op);
   addOperator(op, 1);
 }
@@ -31,17 +31,17 @@ bool PlanEditor::setSignatures(const std::vector<unsigned> &ops,
 
 bool PlanEditor::setSignatures(const std::vector<unsigned> &all) {
   for (unsigned op = 0; op < all.size(); ++op)
-    if (all[op] != signatures[op])
+    if (all[op] != edited.signatures[op])
       queueTensors(op);
   for (unsigned op = 0; op < all.size(); ++op)
-    if (all[op] != signatures[op])
+    if (all[op] != edited.signatures[op])
       setSignature(op, all[op]);
   return settle();
 }
 
 bool PlanEditor::settleSignatures(const std::vector<unsigned> &ops) {
   Score least = getScore();
-  unsigned before = signatures[ops.front()], value = before;
+  unsigned before = edited.signatures[ops.front()], value = before;
   unsigned numValues = problem.getSignatures(ops.front()).size();
   for (unsigned i = 0; i < numValues; ++i) {
     if (i == before)
@@ -58,17 +58,17 @@ bool PlanEditor::settleSignatures(const std::vector<unsigned> &ops) {
 }
 
 void PlanEditor::setNext(unsigned stage, unsigned next) {
-  oldPlaces.push_back({true, stage, nextStage[stage]});
-  nextStage[stage] = next;
+  oldPlaces.push_back({true, stage, edited.nextStage[stage]});
+  edited.nextStage[stage] = next;
 }
 
 void PlanEditor::setStage(unsigned op, unsigned stage) {
-  oldPlaces.push_back({false, op, stageOf[op]});
-  stageOf[op] = stage;
+  oldPlaces.push_back({false, op, edited.stageOf[op]});
+  edited.stageOf[op] = stage;
 }
 
 void PlanEditor::moveOperators(unsigned begin, unsigned end, unsigned stage) {
-  logStage(stageOf[begin]);
+  logStage(edited.stageOf[begin]);
   logStage(stage);
   for (unsigned op = begin; op < end; ++op) {
     queueTensors(op);
@@ -79,14 +79,14 @@ void PlanEditor::moveOperators(unsigned begin, unsigned end, unsigned stage) {
 }
 
 void PlanEditor::addCut(unsigned op) {
-  unsigned stage = stageOf[op], end = nextStage[stage];
+  unsigned stage = edited.stageOf[op], end = edited.nextStage[stage];
   setNext(op, end);
   setNext(stage, op);
   moveOperators(op, end, op);
 }
 
 void PlanEditor::removeCut(unsigned op) {
-  unsigned stage = stageOf[op - 1], end = nextStage[op];
+  unsigned stage = edited.stageOf[op - 1], end = edited.nextStage[op];
   setNext(stage, end);
   moveOperators(op, end, stage);
   // What is left there is rounding.
@@ -108,15 +108,16 @@ bool PlanEditor::setCut(unsigned op, bool cuts) {
 }
 
 void PlanEditor::flip(const Copy &copy, bool isWait) {
-  auto place = std::find_if(flips.begin(), flips.end(), [&](const Flip &flip) {
-    return flip.isWait == isWait && flip.copy == copy;
-  });
-  bool isNew = place == flips.end();
-  oldFlips.emplace_back(isNew, Flip{copy.tensor, isWait, copy});
+  auto place = std::find_if(edited.flips.begin(), edited.flips.end(),
+                            [&](const EditedPlan::Flip &flip) {
+                              return flip.isWait == isWait && flip.copy == copy;
+                            });
+  bool isNew = place == edited.flips.end();
+  oldFlips.emplace_back(isNew, EditedPlan::Flip{copy.tensor, isWait, copy});
   if (isNew)
-    flips.push_back({copy.tensor, isWait, copy});
+    edited.flips.push_back({copy.tensor, isWait, copy});
   else
-    flips.erase(place);
+    edited.flips.erase(place);
 }
 
 bool PlanEditor::toggleKept(const Copy &copy) {
@@ -150,23 +151,25 @@ void PlanEditor::undo(const Mark &mark) {
     stages[oldStages.back().first] = oldStages.back().second;
   for (; oldSignatures.size() > mark.numSignatures; oldSignatures.pop_back()) {
     auto [op, old] = oldSignatures.back();
-    signatures[op] = old;
+    edited.signatures[op] = old;
     setWorkspace(op);
   }
   for (; oldPlaces.size() > mark.numStages; oldPlaces.pop_back()) {
     const OldStage &old = oldPlaces.back();
-    (old.isNext ? nextStage : stageOf)[old.index] = old.value;
+    (old.isNext ? edited.nextStage : edited.stageOf)[old.index] = old.value;
   }
   for (; oldFlips.size() > mark.numFlips; oldFlips.pop_back()) {
     const auto &[isNew, old] = oldFlips.back();
     if (!isNew) {
-      flips.push_back(old);
+      edited.flips.push_back(old);
       continue;
     }
-    auto isSame = [copy = &old.copy, isWait = old.isWait](const Flip &flip) {
+    auto isSame = [copy = &old.copy,
+                   isWait = old.isWait](const EditedPlan::Flip &flip) {
       return flip.isWait == isWait && flip.copy == *copy;
     };
-    flips.erase(std::find_if(flips.begin(), flips.end(), isSame));
+    edited.flips.erase(
+        std::find_if(edited.flips.begin(), edited.flips.end(), isSame));
   }
   firstChanged = mark.firstChanged;
   lastChanged = mark.lastChanged;

@@ -60,7 +60,7 @@ void PlanEditor::writeLines(unsigned first) {
   if (hasLimit || stage >= lines.size())
     return;
   LineState state = stage > 0 ? lines[stage] : LineState();
-  for (; stage < lines.size(); stage = nextStage[stage]) {
+  for (; stage < lines.size(); stage = edited.nextStage[stage]) {
     lines[stage] = state;
     line.close(state, stages[stage].work, stages[stage].leaving,
                stage == firstUpdate);
@@ -75,7 +75,7 @@ double PlanEditor::getSeconds() {
   if (stage == numOperators)
     return keptSeconds;
   LineState state = lines[stage];
-  for (; stage < numOperators; stage = nextStage[stage]) {
+  for (; stage < numOperators; stage = edited.nextStage[stage]) {
     if (stage > lastChanged && isEqual(state, lines[stage]))
       return keptSeconds + (state.seconds - lines[stage].seconds);
     ++work;
@@ -89,7 +89,8 @@ double PlanEditor::getSeconds() {
 double PlanEditor::getSecondsWithQueue(WaitQueue &queue) {
   LineState state;
   unsigned numOperators = problem.operators.size(), last = 0;
-  for (unsigned stage = 0; stage < numOperators; stage = nextStage[stage]) {
+  for (unsigned stage = 0; stage < numOperators;
+       stage = edited.nextStage[stage]) {
     queue.stage = static_cast<int>(stage);
     last = stage;
     ++work;
@@ -98,7 +99,7 @@ double PlanEditor::getSecondsWithQueue(WaitQueue &queue) {
                             stage == firstUpdate, queue);
     if (info.numWaiting == 0)
       continue;
-    for (unsigned op = stage; op < nextStage[stage]; ++op)
+    for (unsigned op = stage; op < edited.nextStage[stage]; ++op)
       for (unsigned tensor : problem.operators[op].results)
         for (unsigned i = 0; i < tensors[tensor].copies.size(); ++i)
           if (const EditedCopy &copy = tensors[tensor].copies[i]; copy.waits)
@@ -133,9 +134,10 @@ void PlanEditor::holdWaiting(const WaitQueue &queue, int sign) {
 int64_t PlanEditor::getExcess() const {
   int64_t excess = 0, alive = residentBytes, limit = problem.memoryLimit;
   unsigned numOperators = problem.operators.size();
-  for (unsigned stage = 0; stage < numOperators; stage = nextStage[stage]) {
+  for (unsigned stage = 0; stage < numOperators;
+       stage = edited.nextStage[stage]) {
     int64_t workspace = 0, late = 0, gone = 0;
-    for (unsigned op = stage; op < nextStage[stage]; ++op) {
+    for (unsigned op = stage; op < edited.nextStage[stage]; ++op) {
       alive += births[op];
       late += lateBirths[op];
       gone += deaths[op];

@@ -1,23 +1,24 @@
-//===- EditorCopies.cpp - the copies of an edited plan --------------------===//
+//===- CopyPlacer.cpp - the copies of an edited plan ----------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
-//
-// Which copies a tensor has, where they are made and from what: Cost.h,
-// *Copies* and *Sums over time*.
-//
-//===----------------------------------------------------------------------===//
 
-#include "Tandem/Improve/Editor.h"
+#include "Tandem/Improve/CopyPlacer.h"
 #include <algorithm>
 
 using namespace tandem::cost;
 using namespace tandem::search;
 
-bool PlanEditor::isFlipped(const Copy &copy, bool isWait) const {
-  for (const Flip &flip : flips)
+CopyPlacer::CopyPlacer(const Facts &facts, ChangeTable &table,
+                       const EditedPlan &plan)
+    : facts(facts), problem(facts.problem), table(table), plan(plan),
+      hasLimit(facts.problem.memoryLimit !=
+               std::numeric_limits<int64_t>::max()) {}
+
+bool CopyPlacer::isFlipped(const Copy &copy, bool isWait) const {
+  for (const EditedPlan::Flip &flip : plan.flips)
     if (flip.tensor == copy.tensor && flip.isWait == isWait &&
         flip.copy == copy)
       return true;
@@ -26,7 +27,7 @@ bool PlanEditor::isFlipped(const Copy &copy, bool isWait) const {
 
 /// Whether some user, from `firstUse` on in one pass, wants a copy in this
 /// layout.
-bool PlanEditor::isWantedIn(unsigned tensor, size_t firstUse,
+bool CopyPlacer::isWantedIn(unsigned tensor, size_t firstUse,
                             const Layout &layout) const {
   const std::vector<TensorUse> &uses = facts.tensors[tensor].uses;
   Pass pass = problem.operators[uses[firstUse].op].pass;
@@ -39,7 +40,7 @@ bool PlanEditor::isWantedIn(unsigned tensor, size_t firstUse,
 
 /// A gradient that nothing but updates use, in one layout: its copy surely
 /// comes from the gradient itself.
-bool PlanEditor::usuallyWaits(unsigned tensor) const {
+bool CopyPlacer::usuallyWaits(unsigned tensor) const {
   const TensorFacts &info = facts.tensors[tensor];
   const Layout *wanted = nullptr;
   for (const TensorUse &use : info.uses) {
@@ -56,12 +57,13 @@ bool PlanEditor::usuallyWaits(unsigned tensor) const {
 }
 
 /// The copy that `use` takes is made here.
-PlanEditor::Placed PlanEditor::makeCopy(EditedTensor &made,
+CopyPlacer::Placed CopyPlacer::makeCopy(EditedTensor &made,
                                         const TensorUse &use, unsigned tensor,
                                         const Layout &base) {
   Pass pass = problem.operators[use.op].pass;
   const Layout &layout = getWanted(use);
-  unsigned producer = facts.tensors[tensor].producer, stage = stageOf[use.op];
+  unsigned producer = facts.tensors[tensor].producer,
+           stage = plan.stageOf[use.op];
   bool isArgument = facts.isArgument(producer);
   EditedCopy copy{{tensor, layout, pass}, use.op, stage};
   double best = 0;
@@ -78,7 +80,7 @@ PlanEditor::Placed PlanEditor::makeCopy(EditedTensor &made,
     copy.change = &change;
     return true;
   };
-  isFromBase = offer(base, isArgument || stageOf[producer] < stage);
+  isFromBase = offer(base, isArgument || plan.stageOf[producer] < stage);
   for (bool ofThisPass : {true, false})
     for (unsigned index : alive) {
       const EditedCopy &other = made.copies[index];
@@ -102,7 +104,7 @@ PlanEditor::Placed PlanEditor::makeCopy(EditedTensor &made,
   return Placed::Yes;
 }
 
-PlanEditor::Placed PlanEditor::placeUse(EditedTensor &made, unsigned tensor,
+CopyPlacer::Placed CopyPlacer::placeUse(EditedTensor &made, unsigned tensor,
                                         const TensorUse &use) {
   const Layout &layout = getWanted(use), &produced = getProduced(tensor);
   bool sum = facts.takesSum(use.op, produced, layout);
@@ -113,7 +115,7 @@ PlanEditor::Placed PlanEditor::placeUse(EditedTensor &made, unsigned tensor,
           table.getCost(tensor, produced, facts.getSummed(produced)).local;
   }
   if (sum && !facts.isArgument(facts.tensors[tensor].producer) &&
-      made.stage == stageOf[use.op])
+      made.stage == plan.stageOf[use.op])
     return Placed::NeedsCut;
   made.keepsTerms |= !sum;
   Layout base = getBase(tensor, use);
@@ -138,7 +140,7 @@ PlanEditor::Placed PlanEditor::placeUse(EditedTensor &made, unsigned tensor,
 
 /// Copies live until the tensor's last use in the pass; kept ones are there for
 /// the next.
-void PlanEditor::endPass(EditedTensor &made, unsigned tensor, size_t firstUse,
+void CopyPlacer::endPass(EditedTensor &made, unsigned tensor, size_t firstUse,
                          size_t endUse) {
   const std::vector<TensorUse> &uses = facts.tensors[tensor].uses;
   Pass pass = problem.operators[uses[firstUse].op].pass;
@@ -156,7 +158,7 @@ void PlanEditor::endPass(EditedTensor &made, unsigned tensor, size_t firstUse,
   alive = std::move(kept);
 }
 
-void PlanEditor::setInPlace(EditedTensor &made, unsigned tensor) const {
+void CopyPlacer::setInPlace(EditedTensor &made, unsigned tensor) const {
   const TensorFacts &info = facts.tensors[tensor];
   const Layout &produced = getProduced(tensor);
   if (!info.hasTiedUse)
@@ -175,10 +177,10 @@ void PlanEditor::setInPlace(EditedTensor &made, unsigned tensor) const {
         });
 }
 
-PlanEditor::Placed PlanEditor::placeTensor(unsigned tensor, unsigned &cut) {
+CopyPlacer::Placed CopyPlacer::place(unsigned tensor, EditedTensor &made,
+                                     unsigned &cut) {
   const TensorFacts &info = facts.tensors[tensor];
-  EditedTensor &made = tensors[tensor];
-  made.stage = stageOf[info.producer];
+  made.stage = plan.stageOf[info.producer];
   made.lastOp = facts.isArgument(info.producer) ? 0 : info.producer;
   alive.clear();
   for (size_t i = 0, begin = 0; i < info.uses.size(); ++i) {
