@@ -112,6 +112,9 @@ constexpr double kWaitingPrice = 0.2, kGuidedWaiting = 0.1;
 /// For a guide to plans that hold less, all bytes together cost one in so many
 /// of the seconds.
 constexpr double kHoldingParts = 100;
+/// What is impossible costs so many times the dearest operator; a value that a
+/// decision rules out, so many times that.
+constexpr double kImpossible = 10;
 /// Rounds of changes of single variables behind messages.
 constexpr unsigned kDescentRounds = 4;
 

@@ -136,7 +136,7 @@ TEST(TandemTest, stagesOfTheOptimumAreFoundAgain) {
     ASSERT_TRUE(forms.analyse(*exact.plan)) << seed;
     Plan plan = *exact.plan;
     std::optional<double> seconds =
-        StagePlanner(facts).plan(forms, plan, StageLimits());
+        StagePlanner(facts).plan(forms, plan, {.maxFront = 48});
     ASSERT_TRUE(seconds) << seed;
     EXPECT_NEAR(*seconds, exact.plan->cost, 1e-9 * exact.plan->cost) << seed;
   }

@@ -84,12 +84,6 @@ double ExactSearch::getSeconds(unsigned tensor, const Layout &from,
   return change.isPossible ? change.getTotal(facts.numStrands) : kInfinity;
 }
 
-/// What copies for the use are made from if no other one is nearer.
-Layout ExactSearch::getBase(unsigned tensor, const TensorUse &use) const {
-  return facts.getBase(use.op, facts.getProduced(plan.signatures, tensor),
-                       facts.getWanted(plan.signatures, use));
-}
-
 /// Whether some later use takes the copy, or one that is made of it rather than
 /// of what was produced.
 bool ExactSearch::isUseful(unsigned tensor, unsigned firstUse,
@@ -98,7 +92,7 @@ bool ExactSearch::isUseful(unsigned tensor, unsigned firstUse,
   return std::any_of(
       uses.begin() + firstUse, uses.end(), [&](const TensorUse &use) {
         const Layout &wanted = facts.getWanted(plan.signatures, use);
-        Layout base = getBase(tensor, use);
+        Layout base = facts.getBase(plan.signatures, tensor, use);
         return wanted != base &&
                (wanted == layout || getSeconds(tensor, layout, wanted) <
                                         getSeconds(tensor, base, wanted));
@@ -110,8 +104,9 @@ bool ExactSearch::isUseful(unsigned tensor, unsigned firstUse,
 bool ExactSearch::mayWait(unsigned tensor, const TensorUse &use) const {
   if (problem.operators[use.op].pass != Pass::Update || !facts.mayWait(tensor))
     return false;
-  const ChangeCost &change = context.table.getCost(
-      tensor, getBase(tensor, use), facts.getWanted(plan.signatures, use));
+  const ChangeCost &change =
+      context.table.getCost(tensor, facts.getBase(plan.signatures, tensor, use),
+                            facts.getWanted(plan.signatures, use));
   return change.isPossible && !change.joins;
 }
 
@@ -146,7 +141,7 @@ void ExactSearch::addCopies(unsigned tensor, unsigned firstUse,
   for (; next < uses.size() && problem.operators[uses[next].op].pass == pass;
        ++next) {
     const Layout &wanted = facts.getWanted(plan.signatures, uses[next]);
-    if (wanted == getBase(tensor, uses[next]) ||
+    if (wanted == facts.getBase(plan.signatures, tensor, uses[next]) ||
         std::count(copies.begin(), copies.end(), wanted))
       continue;
     copies.push_back(wanted);

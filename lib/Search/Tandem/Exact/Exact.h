@@ -54,7 +54,6 @@ private:
   bool mayWait(unsigned tensor, const TensorUse &use) const;
   double getSeconds(unsigned tensor, const cost::Layout &from,
                     const cost::Layout &to) const;
-  cost::Layout getBase(unsigned tensor, const TensorUse &use) const;
   bool divide();
   bool tryDivisions(unsigned firstOp);
 

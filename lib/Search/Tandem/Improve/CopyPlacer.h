@@ -86,7 +86,7 @@ private:
     return facts.getProduced(plan.signatures, tensor);
   }
   cost::Layout getBase(unsigned tensor, const TensorUse &use) const {
-    return facts.getBase(use.op, getProduced(tensor), getWanted(use));
+    return facts.getBase(plan.signatures, tensor, use);
   }
 
   const Facts &facts;

@@ -78,9 +78,7 @@ double PlanPool::take(const Plan &plan) {
 double PlanPool::divide(Plan &plan, unsigned maxFront) {
   if (!forms.analyse(plan))
     return kInfinity;
-  StageLimits limits;
-  limits.maxFront = maxFront;
-  limits.memory = facts.problem.memoryLimit;
+  StageLimits limits{.maxFront = maxFront, .memory = facts.problem.memoryLimit};
   if (!stages.plan(forms, plan, limits)) {
     // What waits is only estimated there: the finest division decides.
     plan.stageEnds.clear();

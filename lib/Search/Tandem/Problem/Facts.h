@@ -89,6 +89,11 @@ public:
                        const cost::Layout &wanted) const {
     return takesSum(op, produced, wanted) ? getSummed(produced) : produced;
   }
+  cost::Layout getBase(const std::vector<unsigned> &signatures, unsigned tensor,
+                       const TensorUse &use) const {
+    return getBase(use.op, getProduced(signatures, tensor),
+                   getWanted(signatures, use));
+  }
 };
 
 } // namespace tandem::search

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Tandem/Relaxation/Factors.h"
+#include "Tandem/Limits.h"
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -41,7 +42,8 @@ void FactorGraph::setForbidden() {
       most = std::max(most, signature.seconds);
     dearest = std::max(dearest, most);
   }
-  forbidden = 10 * dearest * static_cast<double>(facts.numStrands) + 1e-6;
+  forbidden =
+      kImpossible * dearest * static_cast<double>(facts.numStrands) + 1e-6;
   for (const FactorKind &kind : kinds)
     for (const auto *rows : {&kind.direct, &kind.summed})
       for (unsigned row : *rows)

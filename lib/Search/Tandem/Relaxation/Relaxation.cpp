@@ -337,7 +337,7 @@ void Relaxation::decide(unsigned index, unsigned value) {
   for (const Slot &slot : slots[index])
     for (unsigned i = 0; i < slot.size; ++i)
       if (i != slot.layoutOf[value])
-        costs[slot.first + i] = 10 * graph.forbidden;
+        costs[slot.first + i] = kImpossible * graph.forbidden;
 }
 
 void Relaxation::leaveOpen(unsigned index) {

@@ -22,7 +22,7 @@ std::vector<unsigned> Relaxation::round() {
         std::min_element(belief.begin(), belief.end()) - belief.begin();
     for (const Slot &slot : slots[index]) {
       double *own = costs.data() + slot.first;
-      std::fill_n(own, slot.size, 10 * graph.forbidden);
+      std::fill_n(own, slot.size, kImpossible * graph.forbidden);
       own[slot.layoutOf[values[index]]] = 0;
       levels.touch(slot.first);
     }

@@ -23,7 +23,7 @@ namespace tandem::search {
 struct StageLimits {
   /// Divisions that no other one dominates are kept up to this number per
   /// operator; beyond it the best ones.
-  unsigned maxFront = 48;
+  unsigned maxFront;
   /// Bytes of one device that a stage may hold.
   int64_t memory = std::numeric_limits<int64_t>::max();
 };
@@ -81,7 +81,7 @@ private:
   //--- Of the plan at hand.
   const FixedForms *forms = nullptr;
   const cost::Plan *current = nullptr;
-  StageLimits limits;
+  StageLimits limits{};
   std::vector<Front> fronts, opened, scratch;
   std::vector<Rank> order, keptFronts;
   std::vector<Node> nodes;
