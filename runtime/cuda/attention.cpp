@@ -189,18 +189,22 @@ void BackwardBuilder::addTotals() {
 /// Kernels of one type, and for rows of at most one width.
 struct TiledKernels {
   std::string_view name, way;
-  int width, forward, queries, keys;
+  int width;
+  /// A block's, and those that it goes over at a time.
+  struct Shape {
+    int rows, columns;
+  } forward, queries, keys;
 
   int64_t elementBytes() const { return name == "bf16" ? 2 : 4; }
-  Geometry geometry(int64_t rows, int64_t heads, int tile, int resident) const {
+  Geometry geometry(int64_t rows, int64_t heads, Shape shape,
+                    int resident) const {
     namespace at = attention;
     Geometry geometry;
     geometry.block[0] = at::kTileThreads;
-    geometry.grid[0] =
-        uint32_t((rows + at::kTileRows - 1) / at::kTileRows * heads);
-    geometry.sharedBytes = uint32_t(
-        at::sharedBytes(width, int(elementBytes()), tile, resident,
-                        at::scratchBytes(/*isFma=*/way == "Fma", tile)));
+    geometry.grid[0] = uint32_t((rows + shape.rows - 1) / shape.rows * heads);
+    geometry.sharedBytes = uint32_t(at::sharedBytes(
+        width, int(elementBytes()), shape.rows, shape.columns, resident,
+        at::scratchBytes(/*isFma=*/way == "Fma", shape.columns)));
     return geometry;
   }
   std::string symbol(std::string_view what) const {
@@ -209,8 +213,14 @@ struct TiledKernels {
 };
 
 constexpr TiledKernels kTiled[] = {
-#define TANDEM_TILED(name, width, forward, queries, keys, way)                 \
-  {#name, #way, width, forward, queries, keys},
+#define TANDEM_TILED(name, width, rows, tile, queryRows, queryTile, keyRows,   \
+                     keyTile, way)                                             \
+  {#name,                                                                      \
+   #way,                                                                       \
+   width,                                                                      \
+   {rows, tile},                                                               \
+   {queryRows, queryTile},                                                     \
+   {keyRows, keyTile}},
     TANDEM_ATTENTION_TILES(TANDEM_TILED)
 #undef TANDEM_TILED
 };

@@ -35,19 +35,19 @@ typedef int32_t Int2 __attribute__((vector_size(8)));
 
 /// What is known of each query of a block's rows or of a tile, in shared memory
 /// from the begin of a *set*, of which there are two.
-struct Facts {
-  /// Of `tileRows` queries each: a number that is taken from the scores, which
+template <int Queries> struct FactsOf {
+  /// Of `Queries` queries each: a number that is taken from the scores, which
   /// is 0 but where masks are added, another one whose sum with it is the
   /// log-sum-exp by the logarithm of base 2, and the sum of the output times
   /// its gradient; the first and the last key that is seen; and the number of
   /// the row's first random number.
-  static constexpr uint32_t kWhole = 0, kSpan = kWhole + 8 * at::kTileRows,
-                            kMost = kSpan + 8 * at::kTileRows,
-                            kRandom = kMost + 4 * at::kTileRows,
-                            kEnd = kRandom + 8 * at::kTileRows;
+  static constexpr uint32_t kWhole = 0, kSpan = kWhole + 8 * Queries,
+                            kMost = kSpan + 8 * Queries,
+                            kRandom = kMost + 4 * Queries,
+                            kEnd = kRandom + 8 * Queries;
   static constexpr uint32_t kDelta = kWhole + 4; ///< Behind the total.
+  static_assert(kEnd == at::factBytes(Queries));
 };
-static_assert(Facts::kEnd == at::kFactBytes);
 
 /// What memory has of a query, of which nothing is computed yet: a thread that
 /// reads it and multiplies a tile before it stores facts waits for nothing.
@@ -76,8 +76,7 @@ template <typename T> struct Rows {
 
 /// A block's work by `Way` (tiles.h), with `Resident` tensors whose rows are
 /// the block's in shared memory throughout.
-template <int Width, int Tile, int Resident, template <int, int> typename WayOf>
-class Attend {
+template <typename Way, int Resident> class Attend {
 public:
   Attend(Words w, Block block)
       : w(w), block(block), lane(int(block.lane())), heads(int(w[at::Heads])),
@@ -91,22 +90,25 @@ public:
   void keyGradients();
 
 private:
-  using Way = WayOf<Width, Tile>;
   using T = typename Way::Element;
   using Scores = typename Way::Scores;
   using Outputs = typename Way::Outputs;
-  static constexpr uint32_t kRowBytes = at::rowBytes(Width, sizeof(T));
+  static constexpr int kWidth = Way::kWidth, kTile = Way::kTile;
+  static constexpr int kBlockRows = at::kTileWarps * Way::kWarpRows;
+  using Facts = FactsOf<kBlockRows>;
+  static_assert(kTile <= kBlockRows); // facts are of either
+  static constexpr uint32_t kFactBytes = at::factBytes(kBlockRows);
+  static constexpr uint32_t kRowBytes = at::rowBytes(kWidth, sizeof(T));
   static_assert(kRowBytes == Way::kStride * sizeof(T));
   static constexpr int kStages = at::numStages(sizeof(T));
   // Tiles of shared memory: the block's rows, and those of the columns.
-  static constexpr uint32_t kX1 = 2 * at::kFactBytes,
-                            kX2 = kX1 +
-                                  (Resident - 1) * at::kTileRows * kRowBytes,
-                            kY = kX2 + at::kTileRows * kRowBytes,
-                            kTileBytes = Tile * kRowBytes,
+  static constexpr uint32_t kX1 = 2 * kFactBytes,
+                            kX2 = kX1 + (Resident - 1) * kBlockRows * kRowBytes,
+                            kY = kX2 + kBlockRows * kRowBytes,
+                            kTileBytes = kTile * kRowBytes,
                             kScratch = kY + 2 * kStages * kTileBytes;
   static_assert(kScratch + at::kTileWarps * Way::kScratch ==
-                at::sharedBytes(Width, sizeof(T), Tile, Resident,
+                at::sharedBytes(kWidth, sizeof(T), kBlockRows, kTile, Resident,
                                 Way::kScratch));
   static uint32_t firstTile(int stage) {
     return kY + uint32_t(stage) * 2 * kTileBytes;
@@ -148,13 +150,13 @@ private:
             queryRows(at::OutputGradient, ofHead, 0, at::ValueWidth)};
   }
   void load(int stage, const Columns &columns, int column) {
-    load<Tile>(firstTile(stage), columns.first.from(column));
-    load<Tile>(secondTile(stage), columns.second.from(column));
+    load<kTile>(firstTile(stage), columns.first.from(column));
+    load<kTile>(secondTile(stage), columns.second.from(column));
   }
   void store(const Rows<T> &to, uint32_t tile) const;
   void keep(uint32_t tile, const Outputs &outputs, float factor) const;
   uint32_t ofWarp(uint32_t tile) const {
-    return tile + block.warp() * kWarpRows * kRowBytes;
+    return tile + block.warp() * Way::kWarpRows * kRowBytes;
   }
   uint32_t scratch() const {
     return kScratch + block.warp() * uint32_t(Way::kScratch);
@@ -198,7 +200,7 @@ private:
 
   /// The number of a piece's row among the block's.
   int rowOf(int i) const {
-    return int(block.warp()) * kWarpRows + Scores::row(lane, i);
+    return int(block.warp()) * Way::kWarpRows + Scores::row(lane, i);
   }
   /// Of an element whose row is the i-th of a piece: in a *transposed* piece
   /// rows are keys.
@@ -216,21 +218,21 @@ private:
   }
   template <bool IsTransposed>
   bool isWhole(const Span &span, int firstColumn) const {
-    return IsTransposed ? span.hasAll(first, first + at::kTileRows)
-                        : span.hasAll(firstColumn, firstColumn + Tile);
+    return IsTransposed ? span.hasAll(first, first + kBlockRows)
+                        : span.hasAll(firstColumn, firstColumn + kTile);
   }
   template <bool IsTransposed>
   void hide(Scores &scores, const Span &span, int firstColumn) const;
   template <bool IsTransposed>
   void addMask(Scores &scores, int firstColumn) const;
-  template <bool IsTransposed> Kept draw(int firstColumn) const;
+  template <bool IsTransposed> Kept<Scores> draw(int firstColumn) const;
   template <bool IsTransposed>
-  void drawByBlocks(Kept &kept, int firstColumn) const;
+  void drawByBlocks(Kept<Scores> &kept, int firstColumn) const;
   void addToSoftmax(Scores &scores, float *most, float *sums,
                     Outputs &outputs) const;
   template <bool IsTransposed>
   void makeGradients(Scores &scores, Scores &ofWeights, const Span &span,
-                     const Kept &kept, int firstColumn) const;
+                     const Kept<Scores> &kept, int firstColumn) const;
 
   Words w;
   Block block;
@@ -246,9 +248,7 @@ private:
 };
 
 #define TANDEM_ATTEND(type)                                                    \
-  template <int Width, int Tile, int Resident,                                 \
-            template <int, int> typename WayOf>                                \
-  TANDEM_INLINE type Attend<Width, Tile, Resident, WayOf>
+  template <typename Way, int Resident> TANDEM_INLINE type Attend<Way, Resident>
 } // namespace
 } // namespace tandem::rt::cuda
 

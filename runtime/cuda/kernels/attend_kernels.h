@@ -22,20 +22,19 @@ namespace at = attention;
 
 /// Calls with the first key of each tile that is seen, while the next one
 /// comes, and with the stage where it is.
-template <int Width, int Tile, int Resident, template <int, int> typename WayOf>
+template <typename Way, int Resident>
 template <typename Body>
-TANDEM_INLINE void
-Attend<Width, Tile, Resident, WayOf>::forEachKeyTile(const Span &seen,
-                                                     Body body) {
+TANDEM_INLINE void Attend<Way, Resident>::forEachKeyTile(const Span &seen,
+                                                         Body body) {
   Columns columns = keyColumns();
   int stage = 0;
   if (kStages > 1 && seen.begin < seen.end)
-    load(0, columns, seen.begin / Tile * Tile);
+    load(0, columns, seen.begin / kTile * kTile);
   TANDEM_ROLL
-  for (int key = seen.begin / Tile * Tile; key < seen.end; key += Tile) {
+  for (int key = seen.begin / kTile * kTile; key < seen.end; key += kTile) {
     nextTile([&] { load(0, columns, key); });
-    if (kStages > 1 && key + Tile < seen.end)
-      load(1 - stage, columns, key + Tile);
+    if (kStages > 1 && key + kTile < seen.end)
+      load(1 - stage, columns, key + kTile);
     body(key, stage);
     stage = kStages - 1 - stage;
   }
@@ -43,8 +42,8 @@ Attend<Width, Tile, Resident, WayOf>::forEachKeyTile(const Span &seen,
 
 TANDEM_ATTEND(void)::forward() {
   findRows(queries, heads, /*areLastLongest=*/true);
-  storeFacts(Pass::Forward, 0, read(Pass::Forward, head, first, at::kTileRows));
-  load<at::kTileRows>(kX1, queryRows(at::Query, head, first, at::Width));
+  storeFacts(Pass::Forward, 0, read(Pass::Forward, head, first, kBlockRows));
+  load<kBlockRows>(kX1, queryRows(at::Query, head, first, at::Width));
   block.barrier();
   Outputs outputs;
   clear(outputs);
@@ -52,9 +51,9 @@ TANDEM_ATTEND(void)::forward() {
   TANDEM_UNROLL
   for (int i = 0; i < Scores::kRows; ++i)
     most[i] = kHidden, sums[i] = 0;
-  Span seen = keysSeenBy(at::kTileRows);
+  Span seen = keysSeenBy(kBlockRows);
   forEachKeyTile(seen, [&](int key, int stage) {
-    Kept kept = draw<false>(key);
+    Kept<Scores> kept = draw<false>(key);
     Scores scores;
     clear(scores);
     Way::addScores(block, scores, ofWarp(kX1), firstTile(stage));
@@ -62,7 +61,7 @@ TANDEM_ATTEND(void)::forward() {
     addToSoftmax(scores, most, sums, outputs);
     if (dropout.isOn)
       forEachElement<Scores>([&](int i, int c) {
-        if (!kept.template has<Scores>(i, c))
+        if (!kept.has(i, c))
           scores.at[i][c] = 0;
       });
     Way::addOutputs(block, outputs, scores, secondTile(stage), scratch());
@@ -88,17 +87,17 @@ TANDEM_ATTEND(void)::forward() {
 
 TANDEM_ATTEND(void)::queryGradient() {
   findRows(queries, heads, /*areLastLongest=*/true);
-  load<at::kTileRows>(kX1, queryRows(at::Query, head, first, at::Width));
-  load<at::kTileRows>(
-      kX2, queryRows(at::OutputGradient, head, first, at::ValueWidth));
-  storeFacts(Pass::Queries, 0, read(Pass::Queries, head, first, at::kTileRows));
+  load<kBlockRows>(kX1, queryRows(at::Query, head, first, at::Width));
+  load<kBlockRows>(kX2,
+                   queryRows(at::OutputGradient, head, first, at::ValueWidth));
+  storeFacts(Pass::Queries, 0, read(Pass::Queries, head, first, kBlockRows));
   computeDeltas();
   block.barrier();
   Outputs outputs;
   clear(outputs);
-  Span seen = keysSeenBy(at::kTileRows);
+  Span seen = keysSeenBy(kBlockRows);
   forEachKeyTile(seen, [&](int key, int stage) {
-    Kept kept = draw<false>(key);
+    Kept<Scores> kept = draw<false>(key);
     Scores scores, gradients;
     clear(scores);
     clear(gradients);
@@ -119,9 +118,8 @@ TANDEM_ATTEND(void)::keyGradients() {
   findRows(keys, keyHeads, /*areLastLongest=*/false);
   int ofKeys = head, shared = heads / keyHeads;
   Range range = queriesThatSee();
-  load<at::kTileRows>(kX1, rowsOf(at::Key, ofKeys, first, keys, at::Width));
-  load<at::kTileRows>(kX2,
-                      rowsOf(at::Value, ofKeys, first, keys, at::ValueWidth));
+  load<kBlockRows>(kX1, rowsOf(at::Key, ofKeys, first, keys, at::Width));
+  load<kBlockRows>(kX2, rowsOf(at::Value, ofKeys, first, keys, at::ValueWidth));
   Outputs ofKey, ofValue;
   clear(ofKey);
   clear(ofValue);
@@ -131,14 +129,14 @@ TANDEM_ATTEND(void)::keyGradients() {
   int set = 0; // of facts; tiles have as many stages, or one
   Columns columns = queryColumns(head);
   if (!isLast) {
-    storeFacts(Pass::Keys, 0, read(Pass::Keys, head, query, Tile));
+    storeFacts(Pass::Keys, 0, read(Pass::Keys, head, query, kTile));
     if (kStages > 1)
       load(0, columns, query);
   }
   TANDEM_ROLL
   while (!isLast) {
     nextTile([&] { load(0, columns, query); });
-    int nextHead = head, nextQuery = query + Tile;
+    int nextHead = head, nextQuery = query + kTile;
     if (nextQuery >= range.end)
       ++nextHead, nextQuery = range.begin;
     isLast = nextHead == endHead;
@@ -148,13 +146,13 @@ TANDEM_ATTEND(void)::keyGradients() {
         columns = queryColumns(nextHead);
       if (kStages > 1)
         load(1 - set, columns, nextQuery);
-      next = read(Pass::Keys, nextHead, nextQuery, Tile);
+      next = read(Pass::Keys, nextHead, nextQuery, kTile);
     }
-    facts = uint32_t(set) * at::kFactBytes;
+    facts = uint32_t(set) * kFactBytes;
     int stage = kStages > 1 ? set : 0;
-    Span seen = keysSeenBy(Tile);
-    if (seen.end > first && seen.begin < first + at::kTileRows) {
-      Kept kept = draw<true>(query);
+    Span seen = keysSeenBy(kTile);
+    if (seen.end > first && seen.begin < first + kBlockRows) {
+      Kept<Scores> kept = draw<true>(query);
       Scores weights, gradients;
       clear(weights);
       clear(gradients);
@@ -178,31 +176,32 @@ TANDEM_ATTEND(void)::keyGradients() {
   store(rowsOf(at::ValueGradient, ofKeys, first, keys, at::ValueWidth), kX2);
 }
 
-template <int Width, int Tile, template <int, int> typename Way>
-void runForward(Words w, Block block) {
-  Attend<Width, Tile, 1, Way>(w, block).forward();
+template <typename Way> void runForward(Words w, Block block) {
+  Attend<Way, 1>(w, block).forward();
 }
-template <int Width, int Tile, template <int, int> typename Way>
-void runQueries(Words w, Block block) {
-  Attend<Width, Tile, 2, Way>(w, block).queryGradient();
+template <typename Way> void runQueries(Words w, Block block) {
+  Attend<Way, 2>(w, block).queryGradient();
 }
-template <int Width, int Tile, template <int, int> typename Way>
-void runKeys(Words w, Block block) {
-  Attend<Width, Tile, 2, Way>(w, block).keyGradients();
+template <typename Way> void runKeys(Words w, Block block) {
+  Attend<Way, 2>(w, block).keyGradients();
 }
+/// The way to multiply of a block that has `Rows` rows.
+template <template <int, int, int> typename Way, int Rows, int Width, int Tile>
+using WayOf = Way<Rows / at::kTileWarps, Width, Tile>;
 
 } // namespace
 } // namespace tandem::rt::cuda
 
-#define TANDEM_ATTENTION(suffix, width, forward, queries, keys, way)           \
+#define TANDEM_ATTENTION_KERNEL(what, run, suffix, width, rows, tile, way)     \
   TANDEM_BLOCK_KERNEL(                                                         \
-      tandem_attention_forward_##suffix##_##width,                             \
-      (tandem::rt::cuda::runForward<width, forward, tandem::rt::cuda::way>))   \
-  TANDEM_BLOCK_KERNEL(                                                         \
-      tandem_attention_queries_##suffix##_##width,                             \
-      (tandem::rt::cuda::runQueries<width, queries, tandem::rt::cuda::way>))   \
-  TANDEM_BLOCK_KERNEL(                                                         \
-      tandem_attention_keys_##suffix##_##width,                                \
-      (tandem::rt::cuda::runKeys<width, keys, tandem::rt::cuda::way>))
+      tandem_attention_##what##_##suffix##_##width,                            \
+      (tandem::rt::cuda::run<                                                  \
+          tandem::rt::cuda::WayOf<tandem::rt::cuda::way, rows, width, tile>>))
+#define TANDEM_ATTENTION(suffix, width, rows, tile, queryRows, queryTile,      \
+                         keyRows, keyTile, way)                                \
+  TANDEM_ATTENTION_KERNEL(forward, runForward, suffix, width, rows, tile, way) \
+  TANDEM_ATTENTION_KERNEL(queries, runQueries, suffix, width, queryRows,       \
+                          queryTile, way)                                      \
+  TANDEM_ATTENTION_KERNEL(keys, runKeys, suffix, width, keyRows, keyTile, way)
 
 #endif // TANDEM_RT_CUDA_KERNELS_ATTEND_KERNELS_H

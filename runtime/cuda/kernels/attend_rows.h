@@ -20,11 +20,10 @@ namespace at = attention;
 //===----------------------------------------------------------------------===//
 
 /// Calls with row and column of each 16 bytes of some rows.
-template <int Width, int Tile, int Resident, template <int, int> typename WayOf>
+template <typename Way, int Resident>
 template <int NumRows, typename Body>
-TANDEM_INLINE void
-Attend<Width, Tile, Resident, WayOf>::forEachChunk(Body body) const {
-  constexpr int each = 16 / int(sizeof(T)), chunks = Width / each;
+TANDEM_INLINE void Attend<Way, Resident>::forEachChunk(Body body) const {
+  constexpr int each = 16 / int(sizeof(T)), chunks = kWidth / each;
   constexpr int count = NumRows * chunks;
   int thread = int(block.thread());
   TANDEM_UNROLL
@@ -35,11 +34,11 @@ Attend<Width, Tile, Resident, WayOf>::forEachChunk(Body body) const {
 
 /// Zeros where there are no rows and columns. What comes by 16 bytes is there
 /// when the copies are.
-template <int Width, int Tile, int Resident, template <int, int> typename WayOf>
+template <typename Way, int Resident>
 template <int NumRows>
-TANDEM_INLINE void
-Attend<Width, Tile, Resident, WayOf>::load(uint32_t tile, const Rows<T> &from) {
-  constexpr int each = 16 / int(sizeof(T)), chunks = Width / each;
+TANDEM_INLINE void Attend<Way, Resident>::load(uint32_t tile,
+                                               const Rows<T> &from) {
+  constexpr int each = 16 / int(sizeof(T)), chunks = kWidth / each;
   constexpr int step = at::kTileThreads / chunks; // rows at a time
   int row = int(block.thread()) / chunks;
   int column = int(block.thread()) % chunks * each;
@@ -73,7 +72,7 @@ Attend<Width, Tile, Resident, WayOf>::load(uint32_t tile, const Rows<T> &from) {
 
 TANDEM_ATTEND(void)::store(const Rows<T> &to, uint32_t tile) const {
   constexpr int each = 16 / int(sizeof(T));
-  forEachChunk<at::kTileRows>([&](int row, int column) {
+  forEachChunk<kBlockRows>([&](int row, int column) {
     uint32_t from = tile + uint32_t(row) * kRowBytes +
                     uint32_t(column) * uint32_t(sizeof(T));
     int64_t place = row * to.stride + column;
@@ -107,10 +106,10 @@ TANDEM_ATTEND(void)::keep(uint32_t tile, const Outputs &outputs,
 /// Blocks with much to do come first: with keys seen up to the query's own,
 /// those of the last queries and of the first keys.
 TANDEM_ATTEND(void)::findRows(int total, int numHeads, bool areLastLongest) {
-  int tiles = (total + at::kTileRows - 1) / at::kTileRows;
+  int tiles = (total + kBlockRows - 1) / kBlockRows;
   int each = numHeads * int(w[at::NumBatches]), number = int(block.number());
   int tile = number / each;
-  first = (areLastLongest ? tiles - 1 - tile : tile) * at::kTileRows;
+  first = (areLastLongest ? tiles - 1 - tile : tile) * kBlockRows;
   head = number % each % numHeads;
   batch = number % each / numHeads;
 }
@@ -156,7 +155,7 @@ TANDEM_ATTEND(void)::storeFacts(Pass pass, int set,
     if (pass != Pass::Forward && words.logSumExp == kHidden)
       least = keys;
   }
-  uint32_t to = uint32_t(set) * at::kFactBytes, n = block.thread();
+  uint32_t to = uint32_t(set) * kFactBytes, n = block.thread();
   block.storeShared(to + Facts::kSpan + n * 8,
                     Int2{int32_t(least), int32_t(most)});
   block.storeShared(to + Facts::kRandom + n * 8,
@@ -174,7 +173,7 @@ TANDEM_ATTEND(void)::storeFacts(Pass pass, int set,
 TANDEM_ATTEND(auto)::keysSeenBy(int count) const -> Span {
   Span span = {keys, 0, 0, keys};
   TANDEM_UNROLL
-  for (int n = 0; n < at::kTileRows; n += 32) {
+  for (int n = 0; n < kBlockRows; n += 32) {
     if (n + lane >= count)
       continue;
     auto seen = fact<Int2>(Facts::kSpan, n + lane);
@@ -202,7 +201,7 @@ TANDEM_ATTEND(auto)::queriesThatSee() const -> Range {
   for (int query = int(block.thread()); query < queries;
        query += at::kTileThreads) {
     int64_t position = positions[query];
-    bool isSeen = (before < 0 || position - before < first + at::kTileRows) &&
+    bool isSeen = (before < 0 || position - before < first + kBlockRows) &&
                   (after < 0 || position + after >= first);
     if (!isSeen)
       continue;
@@ -220,18 +219,18 @@ TANDEM_ATTEND(auto)::queriesThatSee() const -> Range {
     own[1] = other[1] > own[1] ? other[1] : own[1];
   }
   block.barrier();
-  return {own[0] / Tile * Tile, own[1]};
+  return {own[0] / kTile * kTile, own[1]};
 }
 
 /// Of the block's rows, for itself and for the kernel that comes next.
 TANDEM_ATTEND(void)::computeDeltas() const {
   Rows<T> gradient = queryRows(at::OutputGradient, head, first, at::ValueWidth);
   Rows<T> output = queryRows(at::Output, head, first, at::ValueWidth);
-  constexpr int each = 16 / int(sizeof(T)), chunks = Width / each;
+  constexpr int each = 16 / int(sizeof(T)), chunks = kWidth / each;
   struct Chunk {
     T at[each];
   };
-  forEachChunk<at::kTileRows>([&](int row, int column) {
+  forEachChunk<kBlockRows>([&](int row, int column) {
     float sum = 0;
     int count = row < output.count ? output.width - column : 0;
     int64_t ofGradient = row * gradient.stride + column;

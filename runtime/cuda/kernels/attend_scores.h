@@ -27,11 +27,10 @@ inline float addedOf(float mask) {
 //===----------------------------------------------------------------------===//
 
 /// Scores are scaled, with their mask, and -inf where a key is not seen.
-template <int Width, int Tile, int Resident, template <int, int> typename WayOf>
+template <typename Way, int Resident>
 template <bool IsTransposed>
-TANDEM_INLINE void
-Attend<Width, Tile, Resident, WayOf>::hide(Scores &scores, const Span &span,
-                                           int firstColumn) const {
+TANDEM_INLINE void Attend<Way, Resident>::hide(Scores &scores, const Span &span,
+                                               int firstColumn) const {
   if (isWhole<IsTransposed>(span, firstColumn))
     forEachElement<Scores>([&](int i, int c) { scores.at[i][c] *= scale; });
   else
@@ -45,11 +44,10 @@ Attend<Width, Tile, Resident, WayOf>::hide(Scores &scores, const Span &span,
     addMask<IsTransposed>(scores, firstColumn);
 }
 
-template <int Width, int Tile, int Resident, template <int, int> typename WayOf>
+template <typename Way, int Resident>
 template <bool IsTransposed>
-TANDEM_INLINE void
-Attend<Width, Tile, Resident, WayOf>::addMask(Scores &scores,
-                                              int firstColumn) const {
+TANDEM_INLINE void Attend<Way, Resident>::addMask(Scores &scores,
+                                                  int firstColumn) const {
   uint64_t mask = uint64_t(w[at::Mask]);
   int64_t base = batch * w[at::MaskStrides] + head * w[at::MaskStrides + 1];
   int64_t byQuery = w[at::MaskStrides + 2], byKey = w[at::MaskStrides + 3];
@@ -68,11 +66,11 @@ Attend<Width, Tile, Resident, WayOf>::addMask(Scores &scores,
 }
 
 /// What is kept of a tile's weights.
-template <int Width, int Tile, int Resident, template <int, int> typename WayOf>
+template <typename Way, int Resident>
 template <bool IsTransposed>
-TANDEM_INLINE Kept
-Attend<Width, Tile, Resident, WayOf>::draw(int firstColumn) const {
-  Kept kept = {};
+TANDEM_INLINE auto Attend<Way, Resident>::draw(int firstColumn) const
+    -> Kept<Scores> {
+  Kept<Scores> kept = {};
   if (!dropout.isOn)
     return kept;
   if constexpr (Scores::kLanesPerRow == 4)
@@ -92,50 +90,55 @@ Attend<Width, Tile, Resident, WayOf>::draw(int firstColumn) const {
 /// Pieces as `mma` has them, where four neighbouring keys of a query are those
 /// of one draw: each of the threads that have them draws every second or fourth
 /// of these, and they exchange what is kept.
-template <int Width, int Tile, int Resident, template <int, int> typename WayOf>
+template <typename Way, int Resident>
 template <bool IsTransposed>
-TANDEM_INLINE void
-Attend<Width, Tile, Resident, WayOf>::drawByBlocks(Kept &kept,
-                                                   int firstColumn) const {
-  constexpr int numBlocks = Tile / 8, together = numBlocks < 4 ? numBlocks : 4;
+TANDEM_INLINE void Attend<Way, Resident>::drawByBlocks(Kept<Scores> &kept,
+                                                       int firstColumn) const {
+  constexpr int numBlocks = kTile / 8, together = numBlocks < 4 ? numBlocks : 4;
   // Of those that share draws: two have one row's, or four have a key's.
   int number = IsTransposed ? lane / 4 % 4 : lane % 2;
-  int row = int(block.warp()) * kWarpRows + lane / 4;
   // A query's first block of four keys; a row is a query, or there are many.
   auto blockOf = [&](int query, int key) {
     return (fact<uint64_t>(Facts::kRandom, query) + uint64_t(key)) / 4;
   };
-  uint64_t ofRow =
-      IsTransposed ? 0
-                   : blockOf(row + number * 8, firstColumn + lane % 4 / 2 * 4);
-  uint32_t own = 0;
-  TANDEM_ROLL
-  for (int n = 0; n < numBlocks; n += together) {
-    uint64_t blocks[together];
+  // Of 16 rows, as many as one `mma` has.
+  auto drawRows = [&](int row, uint32_t *words) {
+    uint64_t ofRow = IsTransposed ? 0
+                                  : blockOf(row + number * 8,
+                                            firstColumn + lane % 4 / 2 * 4);
+    uint32_t own = 0;
+    TANDEM_ROLL
+    for (int n = 0; n < numBlocks; n += together) {
+      uint64_t blocks[together];
+      TANDEM_UNROLL
+      for (int m = 0; m < together; ++m)
+        blocks[m] = IsTransposed
+                        ? blockOf((n + m) * 8 + lane % 4 * 2 + number % 2,
+                                  first + row / 4 * 4 + number / 2 * 8)
+                        : ofRow + uint32_t(n + m) * 2;
+      own |= dropout.keptOfBlocks<together>(blocks) << n * 4;
+    }
+    if (!IsTransposed) {
+      uint32_t other = block.shuffle(own, 1);
+      uint32_t rows[2] = {number ? other : own, number ? own : other};
+      for (int word = 0; word < 4; ++word)
+        words[word] = rows[word / 2] >> (2 * number + word % 2);
+      return;
+    }
+    uint32_t others[4] = {own, block.shuffle(own, 4), block.shuffle(own, 8),
+                          block.shuffle(own, 12)};
     TANDEM_UNROLL
-    for (int m = 0; m < together; ++m)
-      blocks[m] = IsTransposed
-                      ? blockOf((n + m) * 8 + lane % 4 * 2 + number % 2,
-                                first + row / 4 * 4 + number / 2 * 8)
-                      : ofRow + uint32_t(n + m) * 2;
-    own |= dropout.keptOfBlocks<together>(blocks) << n * 4;
-  }
-  if (!IsTransposed) {
-    uint32_t other = block.shuffle(own, 1);
-    uint32_t rows[2] = {number ? other : own, number ? own : other};
-    for (int word = 0; word < 4; ++word)
-      kept.words[word] = rows[word / 2] >> (2 * number + word % 2);
-    return;
-  }
-  uint32_t others[4] = {own, block.shuffle(own, 4), block.shuffle(own, 8),
-                        block.shuffle(own, 12)};
+    for (int word = 0; word < 4; ++word) {
+      int away = number ^ word;
+      uint32_t low = away & 1 ? others[1] : others[0];
+      uint32_t high = away & 1 ? others[3] : others[2];
+      words[word] = (away & 2 ? high : low) >> number;
+    }
+  };
   TANDEM_UNROLL
-  for (int word = 0; word < 4; ++word) {
-    int away = number ^ word;
-    uint32_t low = away & 1 ? others[1] : others[0];
-    uint32_t high = away & 1 ? others[3] : others[2];
-    kept.words[word] = (away & 2 ? high : low) >> number;
-  }
+  for (int row = 0; row < Way::kWarpRows; row += 16)
+    drawRows(int(block.warp()) * Way::kWarpRows + row + lane / 4,
+             kept.words + row / 4);
 }
 
 /// Scores become weights, but for a factor of their row.
@@ -165,16 +168,17 @@ TANDEM_ATTEND(void)::addToSoftmax(Scores &scores, float *most, float *sums,
 
 /// Of scores and of gradients of weights: weights that dropout keeps, but for
 /// its factor, and gradients of scores, but for their scale.
-template <int Width, int Tile, int Resident, template <int, int> typename WayOf>
+template <typename Way, int Resident>
 template <bool IsTransposed>
-TANDEM_INLINE void Attend<Width, Tile, Resident, WayOf>::makeGradients(
-    Scores &scores, Scores &ofWeights, const Span &span, const Kept &kept,
-    int firstColumn) const {
+TANDEM_INLINE void
+Attend<Way, Resident>::makeGradients(Scores &scores, Scores &ofWeights,
+                                     const Span &span, const Kept<Scores> &kept,
+                                     int firstColumn) const {
   auto make = [&](int i, int c, float logarithm, bool isSeen) {
     auto whole = fact<Float2>(Facts::kWhole,
                               placeOf<IsTransposed>(firstColumn, i, c).query);
     float weight = Block::exp2(logarithm - whole[0]);
-    bool keeps = !dropout.isOn || kept.template has<Scores>(i, c);
+    bool keeps = !dropout.isOn || kept.has(i, c);
     float inner = ofWeights.at[i][c] * (keeps ? dropout.factor : 0) - whole[1];
     scores.at[i][c] = isSeen && keeps ? weight : 0;
     ofWeights.at[i][c] = isSeen ? weight * inner : 0;

@@ -17,9 +17,9 @@ namespace {
 namespace at = attention;
 
 /// Which of a piece's elements dropout keeps: a bit of each (`Piece::word`).
-struct Kept {
-  uint32_t words[4];
-  template <typename Piece> bool has(int i, int c) const {
+template <typename Piece> struct Kept {
+  uint32_t words[Piece::kWords];
+  bool has(int i, int c) const {
     return words[Piece::word(i, c)] >> Piece::bit(i, c) & 1;
   }
 };

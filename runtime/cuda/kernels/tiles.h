@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A warp has 16 rows of a product; each of its threads has a *piece* of these:
-// elements at rows and columns that the piece tells. Tiles lie in shared memory
-// by rows of `kStride` elements, which are a multiple of 16 bytes, and no
-// multiple of 128, so that neighbouring rows are in different banks.
+// A warp has `WarpRows` rows of a product; each of its threads has a *piece* of
+// these: elements at rows and columns that the piece tells. Tiles lie in shared
+// memory by rows of `kStride` elements, which are a multiple of 16 bytes, and
+// no multiple of 128, so that neighbouring rows are in different banks.
 //
 // Three ways have the same functions: `MmaBf16` and `MmaTf32` use tensor cores
 // (PTX ISA, mma.m16n8k16 and mma.m16n8k8, whose fragments decide which elements
@@ -24,12 +24,11 @@
 
 namespace tandem::rt::cuda {
 
-inline constexpr int kWarpRows = 16;
-
-/// A thread's elements of 16 rows of a warp and `Columns` columns, as `mma` has
-/// its results: rows g and g + 8, and neighbours in every eight columns.
-template <int Columns> struct MmaPiece {
-  static constexpr int kRows = 2, kColumns = Columns / 4;
+/// A thread's elements of `Rows` rows of a warp and `Columns` columns, as `mma`
+/// has its results: every eighth row from g on, and neighbours in every eight
+/// columns.
+template <int Rows, int Columns> struct MmaPiece {
+  static constexpr int kRows = Rows / 8, kColumns = Columns / 4;
   /// Columns that are neighbours.
   static constexpr int kRun = 2;
   /// Threads that share a row differ in these bits.
@@ -40,22 +39,24 @@ template <int Columns> struct MmaPiece {
   static int column(int lane, int c) {
     return c / 2 * 8 + lane % 4 * 2 + c % 2;
   }
-  /// Where a bit of each element is in four words.
+  /// Where a bit of each element is in some words.
+  static constexpr int kWords = 2 * kRows;
   static constexpr int word(int i, int c) { return 2 * i + c % 2; }
   static constexpr int bit(int, int c) { return c / 2 * 4; }
 };
 
-/// Four rows, and every eighth column (scores), or four neighbours of every
-/// 32 (outputs): what is read by 16 bytes without a conflict of banks.
-template <int Columns, bool AreNeighbours> struct FmaPiece {
-  static constexpr int kRows = 4, kColumns = Columns / 8;
+/// Neighbouring rows, and every eighth column (scores), or four neighbours of
+/// every 32 (outputs): what is read by 16 bytes without a conflict of banks.
+template <int Rows, int Columns, bool AreNeighbours> struct FmaPiece {
+  static constexpr int kRows = Rows / 4, kColumns = Columns / 8;
   static constexpr int kLanesPerRow = 8, kRun = AreNeighbours ? 4 : 1;
   float at[kRows][kColumns];
 
-  static int row(int lane, int i) { return lane / 8 * 4 + i; }
+  static int row(int lane, int i) { return lane / 8 * kRows + i; }
   static int column(int lane, int c) {
     return AreNeighbours ? c / 4 * 32 + lane % 8 * 4 + c % 4 : c * 8 + lane % 8;
   }
+  static constexpr int kWords = kRows;
   static constexpr int word(int i, int) { return i; }
   static constexpr int bit(int, int c) { return c; }
 };
@@ -77,10 +78,11 @@ template <typename Piece> TANDEM_INLINE void clear(Piece &piece) {
 
 /// `Width` columns of the rows that are multiplied, `Tile` rows at a time of
 /// those by which they are.
-template <int Width, int Tile> struct MmaBf16 {
+template <int WarpRows, int Width, int Tile> struct MmaBf16 {
+  static constexpr int kWarpRows = WarpRows, kWidth = Width, kTile = Tile;
   using Element = Bf16;
-  using Scores = MmaPiece<Tile>;
-  using Outputs = MmaPiece<Width>;
+  using Scores = MmaPiece<WarpRows, Tile>;
+  using Outputs = MmaPiece<WarpRows, Width>;
   static constexpr int kStride = Width + 8;
   static constexpr int kScratch = 0; ///< Bytes that a warp needs.
 
@@ -91,12 +93,30 @@ template <int Width, int Tile> struct MmaBf16 {
   TANDEM_INLINE static void addOutputs(Block block, Outputs &outputs,
                                        const Scores &weights, uint32_t y,
                                        uint32_t scratch);
+
+private:
+  static constexpr int kMmas = WarpRows / 16; ///< Of 16 rows each.
+  /// 16 columns from the piece's `column` on.
+  template <typename Piece>
+  TANDEM_INLINE static void multiply(Block block, Piece &piece, int column,
+                                     const uint32_t (&a)[kMmas][4],
+                                     const uint32_t (&b)[4]) {
+    TANDEM_UNROLL
+    for (int m = 0; m < kMmas; ++m)
+      TANDEM_UNROLL
+    for (int half = 0; half < 2; ++half)
+      block.mmaBf16(&piece.at[2 * m][column + 2 * half],
+                    &piece.at[2 * m + 1][column + 2 * half], a[m],
+                    b + 2 * half);
+  }
 };
 
-template <int Width, int Tile> struct MmaTf32 {
+template <int WarpRows, int Width, int Tile> struct MmaTf32 {
+  static constexpr int kWarpRows = WarpRows, kWidth = Width, kTile = Tile;
+  static_assert(WarpRows == 16);
   using Element = float;
-  using Scores = MmaPiece<Tile>;
-  using Outputs = MmaPiece<Width>;
+  using Scores = MmaPiece<WarpRows, Tile>;
+  using Outputs = MmaPiece<WarpRows, Width>;
   static constexpr int kStride = Width + 4;
   static constexpr int kScratch = 0;
 
@@ -107,10 +127,12 @@ template <int Width, int Tile> struct MmaTf32 {
                                        uint32_t scratch);
 };
 
-template <int Width, int Tile> struct Fma {
+template <int WarpRows, int Width, int Tile> struct Fma {
+  static constexpr int kWarpRows = WarpRows, kWidth = Width, kTile = Tile;
+  static_assert(WarpRows == 16);
   using Element = float;
-  using Scores = FmaPiece<Tile, false>;
-  using Outputs = FmaPiece<Width, true>;
+  using Scores = FmaPiece<WarpRows, Tile, false>;
+  using Outputs = FmaPiece<WarpRows, Width, true>;
   static constexpr int kStride = Width + 4;
   static constexpr int kScratchStride = Tile + 4;
   static constexpr int kScratch = kWarpRows * kScratchStride * 4;
@@ -128,9 +150,10 @@ template <int Width, int Tile> struct Fma {
 
 /// The four matrices of 8 by 8 that `loadMatrices` reads: of 16 rows and 16
 /// columns, rows first. A lane tells where one of their 32 rows begins.
-template <int Width, int Tile>
-TANDEM_INLINE void MmaBf16<Width, Tile>::addScores(Block block, Scores &scores,
-                                                   uint32_t x, uint32_t y) {
+template <int WarpRows, int Width, int Tile>
+TANDEM_INLINE void
+MmaBf16<WarpRows, Width, Tile>::addScores(Block block, Scores &scores,
+                                          uint32_t x, uint32_t y) {
   constexpr uint32_t bytes = kStride * 2;
   uint32_t lane = block.lane();
   uint32_t ofX = x + lane % 16 * bytes + lane / 16 * 16;
@@ -138,42 +161,41 @@ TANDEM_INLINE void MmaBf16<Width, Tile>::addScores(Block block, Scores &scores,
   uint32_t ofY = y + (lane % 8 + lane / 16 * 8) * bytes + lane / 8 % 2 * 16;
   TANDEM_UNROLL
   for (int k = 0; k < Width / 16; ++k) {
-    uint32_t a[4];
-    block.loadMatrices<false>(a, ofX + k * 32);
+    uint32_t a[kMmas][4];
+    TANDEM_UNROLL
+    for (int m = 0; m < kMmas; ++m)
+      block.loadMatrices<false>(a[m], ofX + m * 16 * bytes + k * 32);
     TANDEM_UNROLL
     for (int n = 0; n < Tile / 16; ++n) {
       uint32_t b[4];
       block.loadMatrices<false>(b, ofY + n * 16 * bytes + k * 32);
-      block.mmaBf16(&scores.at[0][4 * n], &scores.at[1][4 * n], a, b);
-      block.mmaBf16(&scores.at[0][4 * n + 2], &scores.at[1][4 * n + 2], a,
-                    b + 2);
+      multiply(block, scores, 4 * n, a, b);
     }
   }
 }
 
-template <int Width, int Tile>
+template <int WarpRows, int Width, int Tile>
 TANDEM_INLINE void
-MmaBf16<Width, Tile>::addOutputs(Block block, Outputs &outputs,
-                                 const Scores &weights, uint32_t y, uint32_t) {
+MmaBf16<WarpRows, Width, Tile>::addOutputs(Block block, Outputs &outputs,
+                                           const Scores &weights, uint32_t y,
+                                           uint32_t) {
   constexpr uint32_t bytes = kStride * 2;
   uint32_t lane = block.lane();
   uint32_t ofY = y + lane % 16 * bytes + lane / 16 * 16;
   TANDEM_UNROLL
   for (int k = 0; k < Tile / 16; ++k) {
-    uint32_t a[4];
+    uint32_t a[kMmas][4];
     TANDEM_UNROLL
     for (int half = 0; half < 2; ++half)
       TANDEM_UNROLL
-    for (int i = 0; i < 2; ++i)
-      a[half * 2 + i] = Block::packBf16(weights.at[i][4 * k + 2 * half],
-                                        weights.at[i][4 * k + 2 * half + 1]);
+    for (int i = 0; i < Scores::kRows; ++i)
+      a[i / 2][half * 2 + i % 2] = Block::packBf16(
+          weights.at[i][4 * k + 2 * half], weights.at[i][4 * k + 2 * half + 1]);
     TANDEM_UNROLL
     for (int n = 0; n < Width / 16; ++n) {
       uint32_t b[4];
       block.loadMatrices<true>(b, ofY + k * 16 * bytes + n * 32);
-      block.mmaBf16(&outputs.at[0][4 * n], &outputs.at[1][4 * n], a, b);
-      block.mmaBf16(&outputs.at[0][4 * n + 2], &outputs.at[1][4 * n + 2], a,
-                    b + 2);
+      multiply(block, outputs, 4 * n, a, b);
     }
   }
 }
@@ -184,9 +206,10 @@ MmaBf16<Width, Tile>::addOutputs(Block block, Outputs &outputs,
 
 /// A product's terms may be added in any order, so that the k-th column and row
 /// may be any, if it is the same: those of a piece's neighbours.
-template <int Width, int Tile>
-TANDEM_INLINE void MmaTf32<Width, Tile>::addScores(Block block, Scores &scores,
-                                                   uint32_t x, uint32_t y) {
+template <int WarpRows, int Width, int Tile>
+TANDEM_INLINE void
+MmaTf32<WarpRows, Width, Tile>::addScores(Block block, Scores &scores,
+                                          uint32_t x, uint32_t y) {
   constexpr uint32_t bytes = kStride * 4;
   uint32_t g = block.lane() / 4, t = block.lane() % 4;
   TANDEM_ROLL
@@ -209,10 +232,11 @@ TANDEM_INLINE void MmaTf32<Width, Tile>::addScores(Block block, Scores &scores,
   }
 }
 
-template <int Width, int Tile>
+template <int WarpRows, int Width, int Tile>
 TANDEM_INLINE void
-MmaTf32<Width, Tile>::addOutputs(Block block, Outputs &outputs,
-                                 const Scores &weights, uint32_t y, uint32_t) {
+MmaTf32<WarpRows, Width, Tile>::addOutputs(Block block, Outputs &outputs,
+                                           const Scores &weights, uint32_t y,
+                                           uint32_t) {
   constexpr uint32_t bytes = kStride * 4;
   uint32_t g = block.lane() / 4, t = block.lane() % 4;
   TANDEM_UNROLL
@@ -238,9 +262,10 @@ MmaTf32<Width, Tile>::addOutputs(Block block, Outputs &outputs,
 // float32 without
 //===----------------------------------------------------------------------===//
 
-template <int Width, int Tile>
-TANDEM_INLINE void Fma<Width, Tile>::addScores(Block block, Scores &scores,
-                                               uint32_t x, uint32_t y) {
+template <int WarpRows, int Width, int Tile>
+TANDEM_INLINE void
+Fma<WarpRows, Width, Tile>::addScores(Block block, Scores &scores, uint32_t x,
+                                      uint32_t y) {
   constexpr uint32_t bytes = kStride * 4;
   int lane = int(block.lane());
   uint32_t ofX = x + uint32_t(Scores::row(lane, 0)) * bytes;
@@ -264,10 +289,11 @@ TANDEM_INLINE void Fma<Width, Tile>::addScores(Block block, Scores &scores,
 }
 
 /// The weights go to the other threads of the row by shared memory.
-template <int Width, int Tile>
-TANDEM_INLINE void Fma<Width, Tile>::addOutputs(Block block, Outputs &outputs,
-                                                const Scores &weights,
-                                                uint32_t y, uint32_t scratch) {
+template <int WarpRows, int Width, int Tile>
+TANDEM_INLINE void
+Fma<WarpRows, Width, Tile>::addOutputs(Block block, Outputs &outputs,
+                                       const Scores &weights, uint32_t y,
+                                       uint32_t scratch) {
   constexpr uint32_t bytes = kStride * 4, scratchBytes = kScratchStride * 4;
   int lane = int(block.lane());
   block.barrier();

@@ -122,10 +122,10 @@ enum {
   End
 };
 
-/// A block by tiles: its rows, a warp's being 16.
-inline constexpr int kTileRows = 64, kTileWarps = 4, kTileThreads = 128;
+/// A block by tiles; a warp has 16 or 32 of its rows.
+inline constexpr int kTileWarps = 4, kTileThreads = 128;
 /// What is kept of queries in shared memory, of two tiles at a time.
-inline constexpr int kFactBytes = 28 * kTileRows;
+constexpr int factBytes(int queries) { return 28 * queries; }
 /// Of a row in shared memory: with 16 more, neighbours are in other banks.
 constexpr int rowBytes(int width, int elementBytes) {
   return width * elementBytes + 16;
@@ -137,29 +137,30 @@ constexpr int scratchBytes(bool isFma, int tile) {
 /// How many tiles of columns are there at a time: while one is multiplied the
 /// next one comes. Of wider elements two would be more than any GPU has.
 constexpr int numStages(int elementBytes) { return elementBytes == 2 ? 2 : 1; }
-/// With `resident` tensors of 64 rows, and two of `tile` at a time.
-constexpr int sharedBytes(int width, int elementBytes, int tile, int resident,
-                          int scratchOfWarp) {
-  return 2 * kFactBytes +
-         (resident * kTileRows + 2 * numStages(elementBytes) * tile) *
+/// With `resident` tensors of `rows` rows, and two of `tile` at a time.
+constexpr int sharedBytes(int width, int elementBytes, int rows, int tile,
+                          int resident, int scratchOfWarp) {
+  return 2 * factBytes(rows) +
+         (resident * rows + 2 * numStages(elementBytes) * tile) *
              rowBytes(width, elementBytes) +
          kTileWarps * scratchOfWarp;
 }
 } // namespace attention
 
 /// Kernels by tiles, `tandem_attention_forward_NAME_WIDTH` and so on: the name
-/// of the type, the widest rows, how many columns the output, the gradient of
-/// queries and those of keys and values go over at a time, which their
-/// registers decide, and the way to multiply (tiles.h).
+/// of the type, the widest rows, how many rows a block has and how many columns
+/// it goes over at a time, which their registers decide: of the output, of the
+/// gradient of queries, and of those of keys and values; and the way to
+/// multiply (tiles.h).
 #define TANDEM_ATTENTION_BF16(F)                                               \
-  F(bf16, 64, 64, 32, 32, MmaBf16)                                             \
-  F(bf16, 128, 64, 32, 16, MmaBf16)
+  F(bf16, 64, 64, 64, 64, 32, 64, 32, MmaBf16)                                 \
+  F(bf16, 128, 128, 32, 64, 32, 64, 32, MmaBf16)
 #define TANDEM_ATTENTION_F32(F)                                                \
-  F(f32, 64, 32, 32, 32, Fma)                                                  \
-  F(f32, 128, 16, 16, 8, Fma)
+  F(f32, 64, 64, 32, 64, 32, 64, 32, Fma)                                      \
+  F(f32, 128, 64, 16, 64, 16, 64, 8, Fma)
 #define TANDEM_ATTENTION_TF32(F)                                               \
-  F(tf32, 64, 32, 32, 16, MmaTf32)                                             \
-  F(tf32, 128, 16, 16, 16, MmaTf32)
+  F(tf32, 64, 64, 32, 64, 32, 64, 16, MmaTf32)                                 \
+  F(tf32, 128, 64, 16, 64, 16, 64, 16, MmaTf32)
 #define TANDEM_ATTENTION_TILES(F)                                              \
   TANDEM_ATTENTION_BF16(F)                                                     \
   TANDEM_ATTENTION_F32(F)                                                      \
