@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "IlpNetwork.h"
-#include "IlpLayouts.h"
 #include <algorithm>
 
 using namespace tandem::cost;

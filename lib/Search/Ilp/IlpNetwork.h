@@ -20,7 +20,8 @@
 // whatever the state, with a column per pair of layouts instead of one per
 // state and layout. A copy that several of them want is made once. Where only
 // the sum of a change's seconds matters and there is one such use, it flows
-// over the arcs of `LayoutGraph` instead, with even fewer columns.
+// over changes on one axis instead, of which all others are made, with even
+// fewer columns.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,8 +31,6 @@
 #include "IlpStates.h"
 
 namespace tandem::search {
-
-class LayoutGraph;
 
 class IlpNetwork {
 public:
@@ -74,6 +73,7 @@ private:
   };
   /// From where to where, and whether it waits.
   using Pair = std::tuple<Source, unsigned, bool>;
+  using FlowByLayout = std::map<cost::Layout, Expr>;
 
   int addDecision();
   void addKept(unsigned use);
@@ -92,8 +92,8 @@ private:
                       unsigned wanted, const IlpSolution &solution) const;
   bool canUseArcs() const;
   void addArcs();
-  void addFlow(const LayoutGraph &graph, const std::vector<Expr> &supply,
-               const std::vector<Expr> &demand, bool waits);
+  void addFlow(const FlowByLayout &supply, const FlowByLayout &demand,
+               bool waits);
   void addChange(unsigned use, const cost::Layout &from, const cost::Layout &to,
                  int wanted, bool waits, const cost::ChangeCost &change,
                  const Expr &made);

@@ -5,9 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "IlpLayouts.h"
 #include "IlpNetwork.h"
-#include <algorithm>
+#include <set>
 
 using namespace tandem::cost;
 using namespace tandem::search;
@@ -171,46 +170,46 @@ bool IlpNetwork::canUseArcs() const {
          (isOnlyUpdate || !forms.canWait(index, last.pass));
 }
 
-void IlpNetwork::addFlow(const LayoutGraph &graph,
-                         const std::vector<Expr> &supply,
-                         const std::vector<Expr> &demand, bool waits) {
-  std::vector<unsigned> from, to;
-  for (unsigned n = 0; n < graph.nodes.size(); ++n) {
-    if (!supply[n].empty())
-      from.push_back(n);
-    if (!demand[n].empty())
-      to.push_back(n);
+/// Over the steps of the cheapest sequences, which cost the same wherever they
+/// stand.
+void IlpNetwork::addFlow(const FlowByLayout &supply, const FlowByLayout &demand,
+                         bool waits) {
+  // Where to, and where from.
+  std::set<std::pair<Layout, Layout>> arcs;
+  FlowByLayout rows = demand;
+  for (const auto &[source, flow] : supply) {
+    add(rows[source], flow, -1);
+    for (const auto &[target, chosen] : demand) {
+      Layout place = source;
+      for (const AxisChange &step : table.getSequence(index, source, target)) {
+        Layout before = place;
+        place[step.axis] = step.to;
+        arcs.emplace(place, before);
+      }
+    }
   }
-  std::vector<Expr> rows = demand;
-  for (unsigned n = 0; n < graph.nodes.size(); ++n)
-    add(rows[n], supply[n], -1);
-  for (const LayoutArc &arc : graph.arcs) {
-    if (!graph.isOnWay(arc, from, to))
-      continue;
+  for (const auto &[to, from] : arcs) {
     Expr column{{program.addContinuous(0, 1), 1}};
-    const Layout &source = graph.nodes[arc.from], &target = graph.nodes[arc.to];
-    addChange(tensor.uses.size() - 1, source, target, -1, waits,
-              table.getCost(index, source, target), column);
-    add(rows[arc.from], column);
-    add(rows[arc.to], column, -1);
+    addChange(tensor.uses.size() - 1, from, to, -1, waits,
+              table.getCost(index, from, to), column);
+    add(rows[from], column);
+    add(rows[to], column, -1);
   }
-  for (const Expr &row : rows)
+  for (const auto &[layout, row] : rows)
     program.addRow(row, 0, 0);
 }
 
 /// Whatever flows from a gradient waits; from copies nothing does.
 void IlpNetwork::addArcs() {
   const IlpUse &use = tensor.uses.back();
-  LayoutGraph graph(table, index, forms.problem.getNumStrands(), states.nodes);
-  size_t size = graph.nodes.size();
   bool canWait = forms.canWait(index, use.pass);
-  std::vector<Expr> supply(size), waitingSupply(size), demand(size);
+  FlowByLayout supply, waitingSupply, demand;
   bool hasCopies = false;
   for (const auto &[state, node] : nodes.back()) {
     Expr rest = node.flow;
     size_t numCopies = state.copies.size();
     for (size_t i = 0; i < numCopies; ++i) {
-      Expr &out = supply[graph.getNode(states.nodes[state.copies[i].node])];
+      Expr &out = supply[states.nodes[state.copies[i].node]];
       if (state.produced < 0 && i + 1 == numCopies) {
         add(out, rest);
         break;
@@ -223,25 +222,24 @@ void IlpNetwork::addArcs() {
     if (numCopies > (state.produced < 0))
       program.addRow(rest, 0, kInfinity);
     if (state.produced >= 0)
-      add((canWait ? waitingSupply : supply)[graph.getNode(
-              states.nodes[states.getProduced(state.produced)])],
+      add((canWait ? waitingSupply
+                   : supply)[states.nodes[states.getProduced(state.produced)]],
           rest);
   }
   for (const IlpLayout &entry : use.wanted)
-    demand[graph.getNode(entry.layout)] = entry.chosen;
+    demand[entry.layout] = entry.chosen;
   if (!canWait)
-    return addFlow(graph, supply, demand, false);
-  std::vector<Expr> waiting = demand;
+    return addFlow(supply, demand, false);
+  FlowByLayout waiting = demand;
   if (hasCopies) {
-    for (unsigned n = 0; n < size; ++n)
-      if (!demand[n].empty()) {
-        waiting[n] = {{program.addContinuous(0, 1), 1}};
-        program.addLess(waiting[n], demand[n]);
-        add(demand[n], waiting[n], -1);
-      }
-    addFlow(graph, supply, demand, false);
+    for (auto &[layout, flow] : demand) {
+      waiting[layout] = {{program.addContinuous(0, 1), 1}};
+      program.addLess(waiting[layout], flow);
+      add(flow, waiting[layout], -1);
+    }
+    addFlow(supply, demand, false);
   }
-  for (const Expr &expr : waitingSupply)
-    add(lastWaits, expr);
-  addFlow(graph, waitingSupply, waiting, true);
+  for (const auto &[layout, flow] : waitingSupply)
+    add(lastWaits, flow);
+  addFlow(waitingSupply, waiting, true);
 }
