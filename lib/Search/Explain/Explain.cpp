@@ -55,11 +55,7 @@ static std::vector<PeakEntry> getPeakEntries(const PlanFacts &facts,
     entry.first = std::min(entry.first, holding.first);
     entry.last = std::max(entry.last, holding.last);
   }
-  std::vector<PeakEntry> entries = groups.take();
-  std::stable_sort(
-      entries.begin(), entries.end(),
-      [](const PeakEntry &a, const PeakEntry &b) { return a.bytes > b.bytes; });
-  return entries;
+  return groups.take(&PeakEntry::bytes);
 }
 
 static bool addMemory(PlanFacts &facts, Explanation &result,

@@ -60,17 +60,12 @@ std::vector<Exposure> tandem::search::getExposures(const PlanFacts &facts) {
   std::array<std::vector<double>, kNumCauses> exposed;
   for (std::vector<double> &list : exposed)
     list.resize(analysis.transfers.size());
-  for (const SlotShare &slot : analysis.slots) {
-    if (slot.exposed <= 0)
-      continue;
+  for (const SlotExposure &slot : analysis.slots) {
     unsigned cause = static_cast<unsigned>(slot.cause);
-    byCause[cause].seconds += slot.exposed;
+    byCause[cause].seconds += slot.seconds;
     ++byCause[cause].numSlots;
-    double sum = 0;
     for (const auto &[index, seconds] : slot.transfers)
-      sum += seconds;
-    for (const auto &[index, seconds] : slot.transfers)
-      exposed[cause][index] += slot.exposed * seconds / sum;
+      exposed[cause][index] += seconds;
   }
   std::vector<Exposure> result;
   for (unsigned cause = 0; cause < kNumCauses; ++cause) {
@@ -79,8 +74,7 @@ std::vector<Exposure> tandem::search::getExposures(const PlanFacts &facts) {
       continue;
     entry.cause = static_cast<Cause>(cause);
     unsigned worst =
-        std::max_element(exposed[cause].begin(), exposed[cause].end()) -
-        exposed[cause].begin();
+        std::ranges::max_element(exposed[cause]) - exposed[cause].begin();
     const Transfer &transfer = analysis.transfers[worst];
     const Copy &copy = facts.report.changes[transfer.change].copy;
     entry.example = std::string(transfer.kind) + " " +
@@ -89,10 +83,7 @@ std::vector<Exposure> tandem::search::getExposures(const PlanFacts &facts) {
     entry.location = getPlace(facts, copy);
     result.push_back(std::move(entry));
   }
-  std::stable_sort(result.begin(), result.end(),
-                   [](const Exposure &a, const Exposure &b) {
-                     return a.seconds > b.seconds;
-                   });
+  std::ranges::stable_sort(result, std::greater(), &Exposure::seconds);
   return result;
 }
 
@@ -122,10 +113,5 @@ std::vector<Collective> tandem::search::getCollectives(const PlanFacts &facts) {
     entry.seconds += transfer.total;
     entry.exposed += transfer.exposed;
   }
-  std::vector<Collective> result = groups.take();
-  std::stable_sort(result.begin(), result.end(),
-                   [](const Collective &a, const Collective &b) {
-                     return a.seconds > b.seconds;
-                   });
-  return result;
+  return groups.take(&Collective::seconds);
 }

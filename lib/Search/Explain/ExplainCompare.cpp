@@ -75,12 +75,10 @@ static std::string printRows(const char *title, Rows rows) {
     return std::fabs(seconds[1] - seconds[0]) <=
            1e-12 * (seconds[0] + seconds[1]);
   };
-  std::vector<Row> list = rows.take();
+  std::vector<Row> list =
+      rows.take([](const Row &row) { return std::fabs(row.getDifference()); });
   std::erase_if(list, [&](const Row &row) {
     return isEqual(row.exposed) && isEqual(row.seconds);
-  });
-  std::stable_sort(list.begin(), list.end(), [](const Row &a, const Row &b) {
-    return std::fabs(a.getDifference()) > std::fabs(b.getDifference());
   });
   Table table("lrrrl", kMaxRows);
   double rest = 0;
@@ -160,12 +158,8 @@ static std::string printForms(const Sides &sides) {
     ++row.count;
     ++numTensors;
   }
-  std::vector<FormRow> rows = groups.take();
-  std::stable_sort(
-      rows.begin(), rows.end(),
-      [](const FormRow &x, const FormRow &y) { return x.bytes > y.bytes; });
   Table table("lrlll", kMaxRows);
-  for (const FormRow &row : rows)
+  for (const FormRow &row : groups.take(&FormRow::bytes))
     table.add({row.name, "x " + std::to_string(row.count), row.first,
                "-> " + row.second, formatPlace(row.place)});
   table.addRest("");
@@ -178,13 +172,10 @@ std::string tandem::search::compare(const SearchProblem &problemA,
                                     const SearchProblem &problemB,
                                     const Plan &planB, std::string &error) {
   Sides sides{PlanFacts::make(problemA, planA, error), nullptr};
-  if (!sides[0]) {
-    error = "the first plan: " + error;
-    return "";
-  }
-  sides[1] = PlanFacts::make(problemB, planB, error);
+  if (sides[0])
+    sides[1] = PlanFacts::make(problemB, planB, error);
   if (!sides[1]) {
-    error = "the second plan: " + error;
+    error = (sides[0] ? "the second plan: " : "the first plan: ") + error;
     return "";
   }
   return printTotals(sides) + printForms(sides) +

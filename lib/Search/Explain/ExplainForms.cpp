@@ -36,13 +36,10 @@ static std::string getSteps(PlanFacts &facts, const CopyChange &change) {
   std::string text;
   for (const AxisChange &step : facts.table.getSequence(
            change.copy.tensor, change.from, change.copy.layout)) {
-    std::string_view kind = getCollectiveName(step.from, step.to);
-    const Axis &axis = facts.problem.axes[step.axis];
-    if (kind.empty())
-      continue;
-    if (axis.isTime)
-      kind = step.from == kReduce ? "sum" : "concatenate";
-    text += (text.empty() ? "" : ", ") + std::string(kind) + " " + axis.name;
+    std::string_view kind = getStepName(facts.problem, step);
+    if (!kind.empty())
+      text += (text.empty() ? "" : ", ") + std::string(kind) + " " +
+              facts.problem.axes[step.axis].name;
   }
   return text;
 }
@@ -86,12 +83,9 @@ std::vector<FormEntry> tandem::search::getForms(PlanFacts &facts) {
     }
     entry.tensors.push_back(i);
   }
-  std::vector<FormEntry> entries = groups.take();
+  std::vector<FormEntry> entries = groups.take([](const FormEntry &entry) {
+    return entry.bytes * int64_t(entry.tensors.size());
+  });
   addChanges(facts, entries);
-  std::stable_sort(entries.begin(), entries.end(),
-                   [](const FormEntry &a, const FormEntry &b) {
-                     return a.bytes * int64_t(a.tensors.size()) >
-                            b.bytes * int64_t(b.tensors.size());
-                   });
   return entries;
 }

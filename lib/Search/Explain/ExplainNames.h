@@ -14,6 +14,8 @@
 #define TANDEM_LIB_SEARCH_EXPLAINNAMES_H
 
 #include "tandem/Cost/SearchProblem.h"
+#include <algorithm>
+#include <functional>
 #include <map>
 
 namespace tandem::search {
@@ -38,10 +40,12 @@ public:
     labels[it->second].push_back(label);
     return {entries[it->second], isNew};
   }
-  /// With the names that their labels share.
-  std::vector<Entry> take() {
+  /// With the names that their labels share; the largest, as it is measured,
+  /// first.
+  template <typename Measure> std::vector<Entry> take(Measure measure) {
     for (size_t i = 0; i < entries.size(); ++i)
       entries[i].name = mergeNames(labels[i]);
+    std::ranges::stable_sort(entries, std::greater(), measure);
     return std::move(entries);
   }
 

@@ -19,12 +19,20 @@ using namespace tandem::search;
 /// What sums of seconds lose to floating point, relative.
 constexpr double kRounding = 1e-12;
 
-std::string_view tandem::search::getCollectiveName(Form from, Form to) {
+static std::string_view getCollectiveName(Form from, Form to) {
   if (from == to || (from == kFull && to >= 0))
     return "";
   if (from >= 0)
     return to >= 0 ? "all-to-all" : "all-gather";
   return to >= 0 ? "reduce-scatter" : "all-reduce";
+}
+
+std::string_view tandem::search::getStepName(const SearchProblem &problem,
+                                             const AxisChange &step) {
+  std::string_view name = getCollectiveName(step.from, step.to);
+  if (name.empty() || !problem.axes[step.axis].isTime)
+    return name;
+  return step.from == kReduce ? "sum" : "concatenate";
 }
 
 TimeAnalysis::TimeAnalysis(const SearchProblem &problem, const Plan &plan,
@@ -40,8 +48,6 @@ TimeAnalysis::TimeAnalysis(const SearchProblem &problem, const Plan &plan,
   } else {
     addHidup();
   }
-  for (SlotShare &share : slots)
-    shareOut(share);
   for (Transfer &transfer : transfers) {
     // Shares of several slots add up to all of it, but for their rounding.
     if (std::abs(transfer.total - transfer.exposed) <
@@ -83,13 +89,10 @@ void TimeAnalysis::addTransfers() {
     const CopyChange &change = report.changes[i];
     for (const AxisChange &step : table.getSequence(
              change.copy.tensor, change.from, change.copy.layout)) {
-      std::string_view kind = getCollectiveName(step.from, step.to);
-      bool isTime = problem.axes[step.axis].isTime;
+      std::string_view kind = getStepName(problem, step);
       // Work over time is computation, but for what the queue takes with it.
-      if (kind.empty() || (isTime && !change.waits))
+      if (kind.empty() || (problem.axes[step.axis].isTime && !change.waits))
         continue;
-      if (isTime)
-        kind = step.from == kReduce ? "sum" : "concatenate";
       double strands = step.isPerStrand ? static_cast<double>(numStrands) : 1;
       Transfer transfer{
           i,          kind,         step.axis,        change.copy.pass,
@@ -146,7 +149,7 @@ void TimeAnalysis::addSlots() {
                        : 1;
     double before = j > 0 ? report.steps[j - 1].computation : 0;
     // The longest queue; the others lie beside it.
-    std::array<SlotShare, kMaxAxes> queues{};
+    std::array<Queue, kMaxAxes> queues{};
     std::array<double, kMaxAxes> sums{};
     for (unsigned index : ofStage[step.stage]) {
       const Transfer &transfer = transfers[index];
@@ -156,18 +159,16 @@ void TimeAnalysis::addSlots() {
       unsigned queue = problem.axes[transfer.axis].queue;
       sums[queue] += seconds;
       if (seconds > 0)
-        queues[queue].transfers.emplace_back(index, seconds);
+        queues[queue].emplace_back(index, seconds);
     }
     unsigned longest =
         std::max_element(sums.begin(), sums.end()) - sums.begin();
     if (sums[longest] <= 0)
       continue;
-    SlotShare &slot = queues[longest];
-    slot.stage = step.stage;
-    slot.exposed = std::max(0.0, report.slots[j].seconds - before -
-                                     beta * report.slots[j].waited);
-    slot.cause = getCause(j, before, sums[longest]);
-    slots.push_back(std::move(slot));
+    double exposed =
+        report.slots[j].seconds - before - beta * report.slots[j].waited;
+    expose(getCause(j, before, sums[longest]), exposed,
+           std::move(queues[longest]));
   }
 }
 
@@ -188,40 +189,35 @@ void TimeAnalysis::addWaiting() {
   for (unsigned index : order)
     queue.emplace_back(index, transfers[index].total);
   double beta = Interference(problem).beta;
-  auto take = [&](double seconds, SlotShare share) {
+  auto take = [&](Cause cause, double seconds, double exposed) {
+    Queue taken;
     while (!queue.empty() && seconds > 0) {
       auto &[index, left] = queue.front();
-      double taken = std::min(seconds, left);
-      share.transfers.emplace_back(index, taken);
-      seconds -= taken;
-      left -= taken;
+      taken.emplace_back(index, std::min(seconds, left));
+      seconds -= taken.back().second;
+      left -= taken.back().second;
       if (left <= 0)
         queue.pop_front();
     }
-    slots.push_back(std::move(share));
+    expose(cause, exposed, std::move(taken));
   };
-  for (unsigned j = 0; j < report.slots.size(); ++j) {
-    double waited = report.slots[j].waited;
-    unsigned step = std::min<unsigned>(j, report.steps.size() - 1);
-    if (waited > 0)
-      take(waited,
-           {report.steps[step].stage, beta * waited, Cause::SlowDown, {}});
-  }
-  if (report.exposedWait > 0)
-    take(report.exposedWait, {static_cast<unsigned>(ofStage.size()) - 1,
-                              report.exposedWait,
-                              Cause::LeftOver,
-                              {}});
+  for (const Slot &slot : report.slots)
+    take(Cause::SlowDown, slot.waited, beta * slot.waited);
+  take(Cause::LeftOver, report.exposedWait, report.exposedWait);
 }
 
-void TimeAnalysis::shareOut(SlotShare &share) {
+/// Shares exposed seconds out among what communicates meanwhile.
+void TimeAnalysis::expose(Cause cause, double seconds, Queue beside) {
   double sum = 0;
-  for (const auto &[index, seconds] : share.transfers)
-    sum += seconds;
-  if (sum <= 0)
+  for (const auto &[index, own] : beside)
+    sum += own;
+  if (seconds <= 0 || sum <= 0)
     return;
-  for (const auto &[index, seconds] : share.transfers)
-    transfers[index].exposed += share.exposed * seconds / sum;
+  for (auto &[index, own] : beside) {
+    own = seconds * own / sum;
+    transfers[index].exposed += own;
+  }
+  slots.push_back({cause, seconds, std::move(beside)});
 }
 
 //===----------------------------------------------------------------------===//
@@ -265,28 +261,26 @@ void TimeAnalysis::addHidup() {
                                      : getCollectiveName(from, to);
     add(kind, Pass::Backward, seconds->backward, backward[change.stage]);
   }
-  auto addSlot = [&](unsigned stage, const std::vector<unsigned> &list,
-                     double beside, bool isSerial, bool isFirst) {
+  auto addSlot = [&](const std::vector<unsigned> &list, double beside,
+                     bool isSerial, bool isFirst) {
     double sum = 0;
-    SlotShare slot{stage, 0, Cause::TooLittleComputation, {}};
+    Queue queue;
     for (unsigned index : list) {
-      slot.transfers.emplace_back(index, transfers[index].seconds);
+      queue.emplace_back(index, transfers[index].seconds);
       sum += transfers[index].seconds;
     }
-    slot.exposed = isSerial ? sum : std::max(0.0, sum - beside);
-    slot.cause = isSerial  ? Cause::SerialBackward
-                 : isFirst ? Cause::FirstSlot
-                           : Cause::TooLittleComputation;
-    if (sum > 0)
-      slots.push_back(std::move(slot));
+    Cause cause = isSerial  ? Cause::SerialBackward
+                  : isFirst ? Cause::FirstSlot
+                            : Cause::TooLittleComputation;
+    expose(cause, isSerial ? sum : sum - beside, std::move(queue));
   };
   bool isSerial = problem.accounting == Accounting::HidupSerial;
   for (unsigned stage = 0; stage < computation.size(); ++stage) {
     double previous = stage > 0 ? computation[stage - 1] : 0;
-    addSlot(stage, ofStage[stage], previous, false, stage == 0);
-    addSlot(stage, ofStage[stage], computation[stage], false, false);
-    addSlot(stage, backward[stage], 2 * previous, isSerial, stage == 0);
-    addSlot(stage, backward[stage], 2 * computation[stage], isSerial, false);
+    addSlot(ofStage[stage], previous, false, stage == 0);
+    addSlot(ofStage[stage], computation[stage], false, false);
+    addSlot(backward[stage], 2 * previous, isSerial, stage == 0);
+    addSlot(backward[stage], 2 * computation[stage], isSerial, false);
     time.computation[0] += previous + computation[stage];
     time.computation[1] += 2 * (previous + computation[stage]);
   }

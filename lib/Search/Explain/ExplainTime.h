@@ -38,18 +38,20 @@ struct Transfer {
   unsigned count = 0;
 };
 
-/// Where communication lies, of all queues.
-struct SlotShare {
-  unsigned stage;
-  /// What is exposed of the transfers below, in proportion to their seconds.
-  double exposed;
+/// Transfers, as indices, each with seconds.
+using Queue = std::vector<std::pair<unsigned, double>>;
+
+/// What is exposed in a slot: of each transfer, and of all.
+struct SlotExposure {
   Cause cause;
-  std::vector<std::pair<unsigned, double>> transfers;
+  double seconds;
+  Queue transfers;
 };
 
-/// The name of the collective that changes one form to another; empty if it is
-/// local.
-std::string_view getCollectiveName(cost::Form from, cost::Form to);
+/// The name of the collective of a step, and over time what is done instead;
+/// empty if it is local.
+std::string_view getStepName(const cost::SearchProblem &problem,
+                             const cost::AxisChange &step);
 
 /// Seconds that an operator computes, over all strands; 0 for arguments.
 double getComputeSeconds(const cost::SearchProblem &problem,
@@ -62,7 +64,7 @@ public:
 
   PlanTime time;
   std::vector<Transfer> transfers;
-  std::vector<SlotShare> slots;
+  std::vector<SlotExposure> slots;
 
 private:
   void addComputation();
@@ -72,7 +74,7 @@ private:
   void addHidup();
   Cause getCause(unsigned slot, double computation, double collective) const;
   bool joins(unsigned stage) const;
-  void shareOut(SlotShare &share);
+  void expose(Cause cause, double seconds, Queue beside);
 
   const cost::SearchProblem &problem;
   const cost::Plan &plan;
