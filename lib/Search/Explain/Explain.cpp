@@ -80,75 +80,53 @@ static bool addMemory(PlanFacts &facts, Explanation &result,
 // All together
 //===----------------------------------------------------------------------===//
 
-/// The largest entries of each role are asked about in full. Gradients mostly
-/// follow from the rest.
-static std::vector<Effort> getEfforts(const ExplainOptions &options,
-                                      const std::vector<FormEntry> &entries) {
-  std::vector<Effort> efforts;
-  std::map<Role, unsigned> counts;
-  for (const FormEntry &entry : entries) {
-    unsigned most = entry.role == Role::Gradient ? options.numChoices / 2
-                                                 : options.numChoices;
-    bool isLarge = entry.numForms > 1 && counts[entry.role]++ < most;
-    efforts.push_back(isLarge ? Effort::Full : Effort::Brief);
-  }
-  return efforts;
-}
-
 /// What updates make takes the forms of parameters and gradients.
 static bool isAsked(const ExplainOptions &options, const FormEntry &entry) {
   return options.numChoices > 0 && entry.role != Role::Update &&
          entry.numForms > 1;
 }
 
-static std::string getReasonWithoutChoices(const FormEntry &entry, bool isAsked,
-                                           bool wasLookedAt) {
-  if (wasLookedAt)
-    return "no other form was found that what lies around it takes";
-  if (isAsked)
-    return "not looked at: the searches had to end before";
-  return entry.role == Role::Update
-             ? "not asked: what updates make takes the forms of parameters and "
-               "gradients"
-             : "not asked";
-}
-
 /// Asks first and answers then: a plan that was met for one entry may be the
 /// best for another.
 static void addChoices(PlanFacts &facts, const ExplainOptions &options,
-                       Explanation &result) {
-  bool isSearched = facts.problem.accounting != Accounting::Tandem ||
-                    facts.problem.operators.size() <= options.maxSearched;
+                       std::vector<FormEntry> &entries) {
+  bool isTandem = facts.problem.accounting == Accounting::Tandem;
+  bool isSearched =
+      !isTandem || facts.problem.operators.size() <= options.maxSearched;
   SearchEnd end(options.timeLimit, [&options](double, double, double) {
     return !options.endsSearch || !options.endsSearch();
   });
-  bool isEstimated = facts.problem.accounting == Accounting::Tandem;
-  std::vector<Effort> efforts = getEfforts(options, result.forms);
-  std::unique_ptr<ChoiceFinder> searcher, estimator;
+  ChoiceFinder estimate;
   MetPlans plans(facts);
-  std::vector<bool> wereLookedAt(efforts.size());
-  for (size_t i = 0; i < efforts.size(); ++i) {
-    if (!isAsked(options, result.forms[i]))
+  std::map<Role, unsigned> counts;
+  for (FormEntry &entry : entries) {
+    if (!isAsked(options, entry)) {
+      entry.why = entry.role == Role::Update
+                      ? "not asked: what updates make takes the forms of "
+                        "parameters and gradients"
+                      : "not asked";
       continue;
-    if (isSearched && !searcher)
-      searcher = makeSearcher(facts, end);
-    if (isSearched)
-      wereLookedAt[i] = searcher->find(result.forms[i], efforts[i], plans);
-    if (!isEstimated || (isSearched && !end.isOver()))
-      continue;
-    if (!estimator)
-      estimator = makeEstimator(facts, end);
-    if (estimator->find(result.forms[i], efforts[i], plans))
-      wereLookedAt[i] = true;
+    }
+    // The largest of each role in full; gradients mostly follow from the rest.
+    unsigned numFull = entry.role == Role::Gradient ? options.numChoices / 2
+                                                    : options.numChoices;
+    Effort effort =
+        counts[entry.role]++ < numFull ? Effort::Full : Effort::Brief;
+    bool wasLookedAt = isSearched && searchChoices(facts, end, entry, plans);
+    if (isTandem && (!isSearched || end.isOver())) {
+      if (!estimate)
+        estimate = makeEstimator(facts, end);
+      wasLookedAt |= estimate(entry, effort, plans);
+    }
+    entry.why = wasLookedAt
+                    ? "no other form was found that what lies around it takes"
+                    : "not looked at: the searches had to end before";
   }
-  for (size_t i = 0; i < efforts.size(); ++i) {
-    FormEntry &entry = result.forms[i];
-    bool wasAsked = isAsked(options, entry);
-    if (wasAsked)
+  for (FormEntry &entry : entries) {
+    if (isAsked(options, entry))
       entry.choices = plans.pick(entry);
-    entry.why = getReason(facts, entry);
-    if (entry.why.empty())
-      entry.why = getReasonWithoutChoices(entry, wasAsked, wereLookedAt[i]);
+    if (std::string why = getReason(facts, entry); !why.empty())
+      entry.why = std::move(why);
   }
 }
 
@@ -169,7 +147,7 @@ tandem::search::explain(const SearchProblem &problem, const Plan &plan,
   if (!addMemory(*facts, result, error))
     return std::nullopt;
   result.forms = getForms(*facts);
-  addChoices(*facts, options, result);
+  addChoices(*facts, options, result.forms);
   return result;
 }
 

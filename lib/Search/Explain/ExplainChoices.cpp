@@ -84,12 +84,9 @@ MetPlans::getCandidates(const FormEntry &entry) const {
     if (candidate.differsFrom(plan))
       candidates.push_back(std::move(candidate));
   }
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const Candidate &a, const Candidate &b) {
-                     if (a.choice.fits != b.choice.fits)
-                       return a.choice.fits;
-                     return a.choice.seconds < b.choice.seconds;
-                   });
+  std::ranges::stable_sort(candidates, {}, [](const Candidate &candidate) {
+    return getRank(candidate.choice);
+  });
   return candidates;
 }
 

@@ -11,7 +11,6 @@
 #include "../Tandem/Relaxation/Relaxation.h"
 #include "ExplainForms.h"
 #include <algorithm>
-#include <map>
 
 using namespace tandem::cost;
 using namespace tandem::search;
@@ -41,36 +40,29 @@ struct Candidate {
 
 /// Forces a form upon an entry's tensors; what lies next to them adapts by the
 /// relaxed cost, and `cost` has the last word.
-class Estimator : public ChoiceFinder {
+class Estimator {
 public:
   Estimator(PlanFacts &facts, SearchEnd &end);
-  bool find(const FormEntry &entry, Effort effort, MetPlans &plans) override;
+  bool find(const FormEntry &entry, Effort effort, MetPlans &plans);
 
 private:
-  /// Values with some of them fixed.
-  struct Forced {
-    std::vector<unsigned> values;
-    std::vector<bool> fixed;
-    /// Whether more than neighbours have to adapt.
-    bool isFar;
-  };
   bool proceeds();
-  uint64_t getSettleWork(unsigned variable) const;
-  uint64_t getForceWork(unsigned variable) const;
-  int findNearest(const TensorFacts &tensor, const Layout &layout) const;
-  bool forceTensor(const TensorFacts &tensor, const Layout &layout,
-                   Forced &forced);
+  unsigned getVariable(unsigned tensor) const {
+    return repeats[graph.variableOf[facts.facts.tensors[tensor].producer]];
+  }
+  std::optional<Move> findMove(unsigned tensor, const Layout &layout) const;
+  std::vector<Layout> getLayouts(unsigned tensor) const;
   std::vector<unsigned> force(const FormEntry &entry, const Layout &layout);
   std::optional<Plan> adapt(const std::vector<unsigned> &signatures);
-  void addCandidate(const FormEntry &entry, const std::vector<unsigned> &forced,
+  void addCandidate(const FormEntry &entry, std::vector<unsigned> signatures,
                     std::vector<Candidate> &candidates);
-  std::vector<Layout> getLayouts(const FormEntry &entry) const;
   void refine(const FormEntry &entry, Candidate &candidate, MetPlans &plans);
 
   PlanFacts &facts;
   SearchEnd &end;
-  /// Numbers that were looked at, and how many of them before the end.
-  uint64_t work = 0, workBefore = 0;
+  /// Numbers that were looked at for what plans cost; and for all together
+  /// before the end.
+  uint64_t costWork = 0, workBefore = 0;
   FactorGraph graph;
   std::vector<unsigned> repeats;
   Relaxation folded;
@@ -78,6 +70,7 @@ private:
   PlanEditor editor;
   /// The plan's signatures by variable.
   std::vector<unsigned> values;
+  /// Of each variable, the cheapest first.
   std::vector<std::vector<Move>> movesOf;
 };
 } // namespace
@@ -98,65 +91,28 @@ Estimator::Estimator(PlanFacts &facts, SearchEnd &end)
 
 /// Whether another form may be tried.
 bool Estimator::proceeds() {
+  uint64_t work = costWork + folded.getSettleWork();
   if (end.proceeds())
     workBefore = work;
   return work - workBefore <= kLateWork;
 }
 
-/// Numbers that are looked at while a variable settles: each of its layouts
-/// with what each user of the tensor finds made by those before.
-uint64_t Estimator::getSettleWork(unsigned variable) const {
-  uint64_t sum = 0;
-  for (auto [index, slot] : graph.variables[variable].slots) {
-    const Factor &factor = graph.factors[index];
-    uint64_t numUsers = factor.variables.size();
-    sum += graph.getMap(factor, slot).layouts.size() * numUsers * numUsers / 2;
-  }
-  return sum;
-}
-
-/// The same, of those next to a variable that is forced.
-uint64_t Estimator::getForceWork(unsigned variable) const {
-  uint64_t sum = 0;
-  for (auto [factor, slot] : graph.variables[variable].slots)
-    for (unsigned next : graph.factors[factor].variables)
-      sum += 2 * getSettleWork(repeats[next]);
-  return sum;
-}
-
-/// Other layouts that the first tensor can have: those that a single change
-/// gives, by what it adds to the relaxed cost, and then the others.
-std::vector<Layout> Estimator::getLayouts(const FormEntry &entry) const {
-  const TensorFacts &tensor = facts.facts.tensors[entry.tensors.front()];
-  const SignatureSet &signatures = facts.problem.getSignatures(tensor.producer);
-  std::map<Layout, double> prices;
-  for (const Signature &signature : signatures)
-    prices[signature.results[tensor.result]] = kInfinity;
-  for (const Move &move : movesOf[repeats[graph.variableOf[tensor.producer]]]) {
-    const std::vector<Layout> &results = signatures[move.value].results;
-    double &price = prices[results[tensor.result]];
-    price = std::min(price, move.added);
-  }
-  prices.erase(facts.getLayout(entry.tensors.front()));
-  std::vector<Layout> layouts;
-  for (const auto &[layout, price] : prices)
-    layouts.push_back(layout);
-  std::stable_sort(
-      layouts.begin(), layouts.end(),
-      [&](const Layout &a, const Layout &b) { return prices[a] < prices[b]; });
-  return layouts;
-}
-
-/// The signature of a tensor's producer that gives it this layout and has the
-/// most forms in common with the plan's; -1 if none does.
-int Estimator::findNearest(const TensorFacts &tensor,
-                           const Layout &layout) const {
-  const SignatureSet &set = facts.problem.getSignatures(tensor.producer);
-  const Signature &now = set[facts.plan.signatures[tensor.producer]];
-  int nearest = -1;
+/// The cheapest move that gives the tensor this layout; else, of those after
+/// which more than its neighbours have to change, at an infinite price, the one
+/// that has the most forms in common with the plan's. Nothing if none does.
+std::optional<Move> Estimator::findMove(unsigned tensor,
+                                        const Layout &layout) const {
+  const TensorFacts &info = facts.facts.tensors[tensor];
+  const SignatureSet &set = facts.problem.getSignatures(info.producer);
+  unsigned variable = getVariable(tensor);
+  for (const Move &move : movesOf[variable])
+    if (set[move.value].results[info.result] == layout)
+      return move;
+  const Signature &now = set[facts.plan.signatures[info.producer]];
+  std::optional<Move> nearest;
   size_t most = 0;
-  for (size_t i = 0; i < set.size(); ++i) {
-    if (set[i].results[tensor.result] != layout)
+  for (unsigned i = 0; i < set.size(); ++i) {
+    if (set[i].results[info.result] != layout)
       continue;
     size_t equal = 1;
     for (size_t j = 0; j < now.operands.size(); ++j)
@@ -165,51 +121,51 @@ int Estimator::findNearest(const TensorFacts &tensor,
       equal += set[i].results[j] == now.results[j];
     if (equal > most) {
       most = equal;
-      nearest = static_cast<int>(i);
+      nearest = Move{variable, i, kInfinity};
     }
   }
   return nearest;
 }
 
-/// Gives a tensor the layout: by the cheapest single change, else by one after
-/// which more than its neighbours have to change. Of repeated layers, which are
-/// alike, the one that stands for all changes.
-bool Estimator::forceTensor(const TensorFacts &tensor, const Layout &layout,
-                            Forced &forced) {
-  unsigned variable = repeats[graph.variableOf[tensor.producer]];
-  if (forced.fixed[variable])
-    return false;
-  forced.fixed[variable] = true;
-  const SignatureSet &set = facts.problem.getSignatures(tensor.producer);
-  for (const Move &move : movesOf[variable])
-    if (set[move.value].results[tensor.result] == layout) {
-      folded.force(forced.values, variable, move.value);
-      work += getForceWork(variable);
-      return true;
-    }
-  int nearest = findNearest(tensor, layout);
-  if (nearest < 0)
-    return false;
-  forced.values[variable] = nearest;
-  forced.isFar = true;
-  return true;
+/// Other layouts that a tensor can have, by the prices of their moves.
+std::vector<Layout> Estimator::getLayouts(unsigned tensor) const {
+  std::vector<std::pair<double, Layout>> prices;
+  for (const Layout &layout : facts.getLayouts(tensor))
+    if (layout != facts.getLayout(tensor))
+      prices.emplace_back(findMove(tensor, layout)->added, layout);
+  std::ranges::sort(prices);
+  std::vector<Layout> layouts;
+  for (const auto &[price, layout] : prices)
+    layouts.push_back(layout);
+  return layouts;
 }
 
-/// The values of all variables with the layout forced upon those tensors of the
-/// entry that can have it; empty if none can.
+/// The signatures of all operators with the layout forced upon those tensors of
+/// the entry that can have it. Of repeated layers, which are alike, the one
+/// that stands for all changes.
 std::vector<unsigned> Estimator::force(const FormEntry &entry,
                                        const Layout &layout) {
-  Forced forced{values, std::vector<bool>(graph.variables.size()), false};
-  bool isForced = false;
-  for (unsigned tensor : entry.tensors)
-    isForced |= forceTensor(facts.facts.tensors[tensor], layout, forced);
-  if (!isForced)
-    return {};
-  if (forced.isFar) {
-    folded.descend(forced.values, kMaxRounds, forced.fixed);
-    work += kMaxRounds * folded.getWork();
+  std::vector<unsigned> forced = values;
+  std::vector<bool> fixed(graph.variables.size());
+  bool isFar = false;
+  for (unsigned tensor : entry.tensors) {
+    std::optional<Move> move = findMove(tensor, layout);
+    if (!move || fixed[move->variable])
+      continue;
+    fixed[move->variable] = true;
+    if (move->added < kInfinity) {
+      folded.force(forced, move->variable, move->value);
+    } else {
+      forced[move->variable] = move->value;
+      isFar = true;
+    }
   }
-  return forced.values;
+  if (isFar)
+    folded.descend(forced, kMaxRounds, fixed);
+  std::vector<unsigned> signatures;
+  for (unsigned variable : graph.variableOf)
+    signatures.push_back(forced[variable]);
+  return signatures;
 }
 
 /// New stages and copies, which may cost less, or fit.
@@ -234,23 +190,19 @@ std::optional<Plan> Estimator::adapt(const std::vector<unsigned> &signatures) {
   return plan;
 }
 
-/// A plan with the values and the plan's own stages, if that is legal.
+/// A plan with the signatures and the plan's own stages, if that is legal.
 /// Where it is too large, copies of the entry's tensors are made again in each
 /// pass, if that is enough.
 void Estimator::addCandidate(const FormEntry &entry,
-                             const std::vector<unsigned> &forced,
+                             std::vector<unsigned> signatures,
                              std::vector<Candidate> &candidates) {
-  std::vector<unsigned> signatures;
-  for (unsigned op = 0; op < facts.problem.operators.size(); ++op)
-    signatures.push_back(forced[graph.variableOf[op]]);
-  work += kCostedWork * facts.problem.operators.size();
+  costWork += kCostedWork * facts.problem.operators.size();
   std::optional<Plan> plan = adapt(signatures);
   if (!plan)
     return;
   Choice totals = describePlan(facts, *plan);
   auto isOfEntry = [&](const Copy &copy) {
-    return std::find(entry.tensors.begin(), entry.tensors.end(), copy.tensor) !=
-           entry.tensors.end();
+    return std::ranges::count(entry.tensors, copy.tensor) > 0;
   };
   if (!totals.fits && std::erase_if(plan->kept, isOfEntry) > 0)
     if (Choice again = describePlan(facts, *plan); again.fits)
@@ -265,19 +217,14 @@ bool Estimator::find(const FormEntry &entry, Effort effort, MetPlans &plans) {
   if (effort == Effort::Full && !end.isOver())
     most = std::max(kMinForms, kMaxWork / facts.problem.operators.size());
   std::vector<Candidate> candidates;
-  for (const Layout &layout : getLayouts(entry)) {
+  for (const Layout &layout : getLayouts(entry.tensors.front())) {
     if (candidates.size() == most || !proceeds())
       break;
-    std::vector<unsigned> forced = force(entry, layout);
-    if (!forced.empty())
-      addCandidate(entry, forced, candidates);
+    addCandidate(entry, force(entry, layout), candidates);
   }
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const Candidate &a, const Candidate &b) {
-                     if (a.totals.fits != b.totals.fits)
-                       return a.totals.fits;
-                     return a.totals.seconds < b.totals.seconds;
-                   });
+  std::ranges::stable_sort(candidates, {}, [](const Candidate &candidate) {
+    return getRank(candidate.totals);
+  });
   bool isDivided =
       effort == Effort::Full && facts.problem.operators.size() <= kMaxDivided;
   size_t numRefined = isDivided ? kMaxRefinedForms : 0;
@@ -289,7 +236,9 @@ bool Estimator::find(const FormEntry &entry, Effort effort, MetPlans &plans) {
   return true;
 }
 
-std::unique_ptr<ChoiceFinder> tandem::search::makeEstimator(PlanFacts &facts,
-                                                            SearchEnd &end) {
-  return std::make_unique<Estimator>(facts, end);
+ChoiceFinder tandem::search::makeEstimator(PlanFacts &facts, SearchEnd &end) {
+  return [estimator = std::make_shared<Estimator>(facts, end)](
+             const FormEntry &entry, Effort effort, MetPlans &plans) {
+    return estimator->find(entry, effort, plans);
+  };
 }

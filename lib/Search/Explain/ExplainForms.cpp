@@ -8,7 +8,6 @@
 #include "ExplainForms.h"
 #include <algorithm>
 #include <map>
-#include <set>
 #include <tuple>
 
 using namespace tandem::cost;
@@ -21,14 +20,6 @@ static Role getRole(const Operator &op) {
     return Role::Input;
   constexpr Role roles[] = {Role::Activation, Role::Gradient, Role::Update};
   return roles[static_cast<unsigned>(op.pass)];
-}
-
-static unsigned countForms(const SearchProblem &problem,
-                           const TensorFacts &tensor) {
-  std::set<Layout> layouts;
-  for (const Signature &signature : problem.getSignatures(tensor.producer))
-    layouts.insert(signature.results[tensor.result]);
-  return layouts.size();
 }
 
 /// `all-gather data, sum micro`: what a change does on each axis.
@@ -79,7 +70,7 @@ std::vector<FormEntry> tandem::search::getForms(PlanFacts &facts) {
       entry.role = getRole(producer);
       entry.bytes = problem.getBytes(i, layout);
       entry.wholeBytes = problem.getBytes(i, Layout());
-      entry.numForms = countForms(problem, tensor);
+      entry.numForms = facts.getLayouts(i).size();
     }
     entry.tensors.push_back(i);
   }

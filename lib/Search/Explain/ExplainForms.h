@@ -57,25 +57,29 @@ private:
 /// or the plan's own stages for the two that the relaxed cost likes best.
 enum class Effort { Brief, Full };
 
-/// Finds plans with other forms for entries.
-class ChoiceFinder {
-public:
-  virtual ~ChoiceFinder() = default;
-  /// False if it had to end before anything was looked at.
-  virtual bool find(const FormEntry &entry, Effort effort, MetPlans &plans) = 0;
-};
+/// Finds plans with other forms for an entry. False if that had to end before
+/// anything was looked at.
+using ChoiceFinder =
+    std::function<bool(const FormEntry &entry, Effort effort, MetPlans &plans)>;
 /// By a search of its own for each, whatever the effort. Searches are cut short
 /// at the end: what they lead to is an estimate.
-std::unique_ptr<ChoiceFinder> makeSearcher(PlanFacts &facts, SearchEnd &end);
+bool searchChoices(PlanFacts &facts, SearchEnd &end, const FormEntry &entry,
+                   MetPlans &plans);
 /// By local estimates, for the accounting `tandem`. Behind the end they are
 /// brief, and go on for as long as a fixed amount of work lasts.
-std::unique_ptr<ChoiceFinder> makeEstimator(PlanFacts &facts, SearchEnd &end);
+ChoiceFinder makeEstimator(PlanFacts &facts, SearchEnd &end);
 
 /// What the plan costs, without the forms of an entry; `seconds` is 0 if it is
 /// not legal.
 Choice describePlan(PlanFacts &facts, const cost::Plan &plan);
 
-/// One sentence on why the plan has this form, from the choices.
+/// The better choice has the smaller rank: what fits, then what is faster.
+inline std::pair<bool, double> getRank(const Choice &choice) {
+  return {!choice.fits, choice.seconds};
+}
+
+/// One sentence on why the plan has this form, from the choices; empty if there
+/// are none.
 std::string getReason(const PlanFacts &facts, const FormEntry &entry);
 
 } // namespace tandem::search

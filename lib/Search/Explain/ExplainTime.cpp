@@ -297,6 +297,14 @@ PlanFacts::PlanFacts(const SearchProblem &problem, const Plan &plan,
       report(std::move(report)),
       analysis(problem, plan, this->report, this->table), names(problem) {}
 
+std::set<Layout> PlanFacts::getLayouts(unsigned tensor) const {
+  const TensorFacts &info = facts.tensors[tensor];
+  std::set<Layout> layouts;
+  for (const Signature &signature : problem.getSignatures(info.producer))
+    layouts.insert(signature.results[info.result]);
+  return layouts;
+}
+
 std::unique_ptr<PlanFacts> PlanFacts::make(const SearchProblem &problem,
                                            const Plan &plan,
                                            std::string &error) {

@@ -18,6 +18,7 @@
 #include "tandem/Search/Explain.h"
 #include <map>
 #include <memory>
+#include <set>
 
 namespace tandem::search {
 
@@ -109,6 +110,8 @@ struct PlanFacts {
   const cost::Layout &getLayout(unsigned tensor) const {
     return facts.getProduced(plan.signatures, tensor);
   }
+  /// Those that its signatures give it.
+  std::set<cost::Layout> getLayouts(unsigned tensor) const;
 
 private:
   PlanFacts(const cost::SearchProblem &problem, const cost::Plan &plan,

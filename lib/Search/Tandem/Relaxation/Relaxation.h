@@ -69,6 +69,8 @@ public:
   /// Gives a variable a value, and those next to it the values that suit it
   /// best.
   void force(std::vector<unsigned> &values, unsigned variable, unsigned value);
+  /// About how many numbers `descend` and `force` have looked at so far.
+  uint64_t getSettleWork() const { return settleWork; }
   /// Changes of single values, the cheapest one first.
   std::vector<Move> getMoves(std::vector<unsigned> values) const;
   /// The relaxed cost of values, with every copy that they imply.
@@ -104,7 +106,7 @@ private:
   void countRepeated();
   void notePrices();
   double getLeast(unsigned variable);
-  bool settle(std::vector<unsigned> &values, unsigned variable) const;
+  bool settle(std::vector<unsigned> &values, unsigned variable);
   void spread(std::vector<unsigned> &values) const;
   /// Of a factor's slots, under values of the representatives.
   std::vector<uint16_t> getLayouts(unsigned factor,
@@ -131,6 +133,7 @@ private:
   /// What users cost per level; and the weights that it is for.
   LevelCosts levels;
   unsigned numPriced = 0;
+  uint64_t settleWork = 0;
   /// Variables and factors (by their producers' slots) that differ in bound,
   /// and how many are like them.
   std::vector<std::pair<unsigned, double>> boundVariables;

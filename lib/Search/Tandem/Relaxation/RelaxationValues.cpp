@@ -100,9 +100,13 @@ Relaxation::getLocalCosts(unsigned index, std::vector<unsigned> &values) const {
 }
 
 /// Gives the variable the value that suits its neighbours best.
-bool Relaxation::settle(std::vector<unsigned> &values,
-                        unsigned variable) const {
+bool Relaxation::settle(std::vector<unsigned> &values, unsigned variable) {
   std::vector<double> costs = getLocalCosts(variable, values);
+  // Of each layout, what each user of the tensor finds made by those before.
+  for (const Slot &slot : slots[variable]) {
+    uint64_t numUsers = graph.factors[slot.factor].variables.size();
+    settleWork += slot.size * numUsers * numUsers / 2;
+  }
   unsigned before = values[variable];
   double best = costs[before];
   for (unsigned value = 0; value < costs.size(); ++value)
