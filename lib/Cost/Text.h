@@ -29,7 +29,6 @@ std::string printNumber(double value);
 /// A name as one word: blanks, `#` and quotes become `_`; `-` if empty.
 std::string printWord(std::string_view name);
 
-std::string_view getPassName(Pass pass);
 std::optional<Pass> parsePass(std::string_view text);
 std::optional<Accounting> parseAccounting(std::string_view text);
 

@@ -30,6 +30,7 @@ std::string_view getAccountingName(Accounting accounting);
 
 enum class Pass : uint8_t { Forward, Backward, Update };
 constexpr unsigned kNumPasses = 3;
+std::string_view getPassName(Pass pass);
 
 /// Changes of form along one axis that take time. On a space axis they are
 /// collectives. On the time axis `AllReduce` is the sum over the strands and

@@ -41,15 +41,13 @@ static std::vector<PeakEntry> getPeakEntries(const PlanFacts &facts,
     if (holding.first > stage || holding.last < stage)
       continue;
     bool isWorkspace = holding.kind == Holding::Kind::Workspace;
-    const std::string &label = isWorkspace
-                                   ? facts.problem.operators[holding.index].name
-                                   : facts.names.getLabel(holding.index);
-    auto [entry, isNew] = groups.get({holding.kind, holding.layout}, label);
-    if (isNew) {
-      entry.kind = holding.kind;
-      entry.form = isWorkspace ? "" : print(facts.problem, holding.layout);
-      entry.first = holding.first;
-    }
+    PeakEntry &entry = groups.get(
+        {holding.kind, holding.layout},
+        {.kind = holding.kind,
+         .name = isWorkspace ? facts.problem.operators[holding.index].name
+                             : facts.names.getLabel(holding.index),
+         .form = isWorkspace ? "" : print(facts.problem, holding.layout),
+         .first = holding.first});
     ++entry.count;
     entry.bytes += holding.bytes;
     entry.first = std::min(entry.first, holding.first);
@@ -169,31 +167,27 @@ std::string tandem::search::findReplicated(const SearchProblem &problem,
     isOne &= axis.isTime || axis.size == 1;
   if (isOne)
     return "";
-  Names names(problem);
-  int largest = -1;
+  Facts facts(problem);
+  unsigned largest = 0, count = 0;
   int64_t most = bytes;
-  unsigned count = 0;
-  for (unsigned op = 0; op < problem.operators.size(); ++op) {
-    const Operator &info = problem.operators[op];
-    const Signature &signature = problem.getSignatures(op)[plan.signatures[op]];
-    for (size_t i = 0; i < info.results.size(); ++i) {
-      const Layout &layout = signature.results[i];
-      bool isSplit = false;
-      for (unsigned axis = 0; axis < problem.axes.size(); ++axis)
-        isSplit |= !problem.axes[axis].isTime && layout[axis] != kFull &&
-                   layout[axis] != kReplicate;
-      int64_t held = problem.getBytes(info.results[i], layout);
-      if (isSplit || held <= bytes)
-        continue;
-      ++count;
-      if (held > most) {
-        most = held;
-        largest = static_cast<int>(info.results[i]);
-      }
+  for (unsigned tensor = 0; tensor < problem.tensors.size(); ++tensor) {
+    const Layout &layout = facts.getProduced(plan.signatures, tensor);
+    bool isSplit = false;
+    for (unsigned axis = 0; axis < problem.axes.size(); ++axis)
+      isSplit |= !problem.axes[axis].isTime && layout[axis] != kFull &&
+                 layout[axis] != kReplicate;
+    int64_t held = problem.getBytes(tensor, layout);
+    if (isSplit || held <= bytes)
+      continue;
+    ++count;
+    if (held > most) {
+      most = held;
+      largest = tensor;
     }
   }
-  if (largest < 0)
+  if (count == 0)
     return "";
+  Names names(problem);
   const std::string &location = names.getLocation(largest);
   return "tensor '" + names.getLabel(largest) + "' (" +
          getShapeText(problem.tensors[largest]) + ")" +

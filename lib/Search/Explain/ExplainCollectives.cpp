@@ -56,25 +56,21 @@ tandem::search::getExposedByKind(const SearchProblem &problem,
 
 std::vector<Exposure> tandem::search::getExposures(const PlanFacts &facts) {
   const TimeAnalysis &analysis = facts.analysis;
-  std::array<Exposure, kNumCauses> byCause;
-  std::array<std::vector<double>, kNumCauses> exposed;
-  for (std::vector<double> &list : exposed)
-    list.resize(analysis.transfers.size());
+  std::map<Cause, Exposure> byCause;
+  std::map<Cause, std::map<unsigned, double>> exposed;
   for (const SlotExposure &slot : analysis.slots) {
-    unsigned cause = static_cast<unsigned>(slot.cause);
-    byCause[cause].seconds += slot.seconds;
-    ++byCause[cause].numSlots;
+    byCause[slot.cause].seconds += slot.seconds;
+    ++byCause[slot.cause].numSlots;
     for (const auto &[index, seconds] : slot.transfers)
-      exposed[cause][index] += seconds;
+      exposed[slot.cause][index] += seconds;
   }
   std::vector<Exposure> result;
-  for (unsigned cause = 0; cause < kNumCauses; ++cause) {
-    Exposure &entry = byCause[cause];
-    if (entry.numSlots == 0)
-      continue;
-    entry.cause = static_cast<Cause>(cause);
+  for (auto &[cause, entry] : byCause) {
+    entry.cause = cause;
     unsigned worst =
-        std::ranges::max_element(exposed[cause]) - exposed[cause].begin();
+        std::ranges::max_element(
+            exposed[cause], {}, &std::map<unsigned, double>::value_type::second)
+            ->first;
     const Transfer &transfer = analysis.transfers[worst];
     const Copy &copy = facts.report.changes[transfer.change].copy;
     entry.example = std::string(transfer.kind) + " " +
@@ -96,18 +92,16 @@ std::vector<Collective> tandem::search::getCollectives(const PlanFacts &facts) {
     const std::string &location = getPlace(facts, copy);
     const Axis &axis = facts.problem.axes[transfer.axis];
     Collective &entry =
-        groups
-            .get({location, transfer.axis, transfer.kind, transfer.pass,
-                  transfer.bytes, transfer.waits},
-                 facts.names.getLabel(copy.tensor))
-            .first;
-    entry.kind = transfer.kind;
-    entry.axis = axis.name;
-    entry.groupSize = axis.size;
-    entry.location = location;
-    entry.pass = transfer.pass;
-    entry.bytes = transfer.bytes;
-    entry.waits = transfer.waits;
+        groups.get({location, transfer.axis, transfer.kind, transfer.pass,
+                    transfer.bytes, transfer.waits},
+                   {.kind = std::string(transfer.kind),
+                    .axis = axis.name,
+                    .groupSize = axis.size,
+                    .name = facts.names.getLabel(copy.tensor),
+                    .location = location,
+                    .pass = transfer.pass,
+                    .bytes = transfer.bytes,
+                    .waits = transfer.waits});
     entry.count += transfer.count;
     entry.totalBytes += transfer.count * transfer.bytes;
     entry.seconds += transfer.total;

@@ -60,12 +60,9 @@ static std::string printTotals(const Sides &sides) {
   return table.print();
 }
 
-static Row &getRow(Rows &rows, const std::string &kind,
-                   const std::string &label, const std::string &place) {
-  Row &row = rows.get({kind, place}, label).first;
-  row.kind = kind;
-  row.place = place;
-  return row;
+static Row &getRow(Rows &rows, const std::string &kind, const std::string &name,
+                   const std::string &place) {
+  return rows.get({kind, place}, {.name = name, .kind = kind, .place = place});
 }
 
 /// What differs in seconds, the largest difference first, and the sum of the
@@ -98,8 +95,8 @@ static Rows getCollectiveRows(const Sides &sides) {
     const PlanFacts &facts = *sides[side];
     for (const Collective &entry : getCollectives(facts)) {
       Row &row = getRow(rows,
-                        formatPass(entry.pass) + " " + entry.kind + " " +
-                            entry.axis + " of",
+                        std::string(getPassName(entry.pass)) + " " +
+                            entry.kind + " " + entry.axis + " of",
                         entry.name, entry.location);
       row.seconds[side] += entry.seconds;
       row.exposed[side] += entry.exposed;
@@ -121,7 +118,8 @@ static Rows getComputationRows(const Sides &sides) {
       const std::string &label = info.results.empty()
                                      ? info.name
                                      : facts.names.getLabel(info.results[0]);
-      Row &row = getRow(rows, formatPass(info.pass), label, info.location);
+      Row &row = getRow(rows, std::string(getPassName(info.pass)), label,
+                        info.location);
       row.seconds[side] += seconds;
       row.exposed[side] += seconds;
     }
@@ -150,10 +148,9 @@ static std::string printForms(const Sides &sides) {
     if (first == second)
       continue;
     std::string place = a.names.getLocation(i);
-    FormRow &row = groups.get({first, second, place}, label).first;
-    row.first = first;
-    row.second = second;
-    row.place = place;
+    FormRow &row = groups.get(
+        {first, second, place},
+        {.name = label, .first = first, .second = second, .place = place});
     row.bytes += a.problem.getBytes(i, Layout());
     ++row.count;
     ++numTensors;

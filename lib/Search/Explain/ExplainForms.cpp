@@ -60,19 +60,17 @@ std::vector<FormEntry> tandem::search::getForms(PlanFacts &facts) {
     const TensorFacts &tensor = facts.facts.tensors[i];
     const Operator &producer = problem.operators[tensor.producer];
     const Layout &layout = facts.getLayout(i);
-    auto [entry, isNew] =
-        groups.get({producer.location, problem.tensors[i].shape, layout,
-                    getRole(producer), tensor.result},
-                   facts.names.getLabel(i));
-    if (isNew) {
-      entry.location = facts.names.getLocation(i);
-      entry.form = print(problem, layout);
-      entry.role = getRole(producer);
-      entry.bytes = problem.getBytes(i, layout);
-      entry.wholeBytes = problem.getBytes(i, Layout());
-      entry.numForms = facts.getLayouts(i).size();
-    }
-    entry.tensors.push_back(i);
+    FormEntry first;
+    first.name = facts.names.getLabel(i);
+    first.location = facts.names.getLocation(i);
+    first.form = print(problem, layout);
+    first.role = getRole(producer);
+    first.bytes = problem.getBytes(i, layout);
+    first.wholeBytes = problem.getBytes(i, Layout());
+    first.numForms = facts.getLayouts(i).size();
+    Key key{producer.location, problem.tensors[i].shape, layout, first.role,
+            tensor.result};
+    groups.get(key, first).tensors.push_back(i);
   }
   std::vector<FormEntry> entries = groups.take([](const FormEntry &entry) {
     return entry.bytes * int64_t(entry.tensors.size());

@@ -45,7 +45,7 @@ static Json write(const Collective &entry) {
           {"axis", entry.axis},
           {"group_size", entry.groupSize},
           {"tensor", entry.name},
-          {"pass", formatPass(entry.pass)},
+          {"pass", getPassName(entry.pass)},
           {"location", entry.location},
           {"count", entry.count},
           {"bytes", entry.bytes},
@@ -72,7 +72,7 @@ static Json write(const PeakEntry &entry) {
 }
 
 static Json write(const FormChange &change) {
-  return {{"pass", formatPass(change.pass)},
+  return {{"pass", getPassName(change.pass)},
           {"form", change.form},
           {"collectives", change.collectives},
           {"kept", change.isKept},

@@ -26,25 +26,24 @@ std::string getPattern(std::string_view name);
 std::string mergeNames(const std::vector<std::string> &names);
 
 /// What repeated layers have in common: entries by a key and the pattern of
-/// their labels, in the order in which they were found.
+/// their names, in the order in which they were found.
 template <typename Key, typename Entry> class Groups {
 public:
-  /// The entry, and whether it is new.
-  std::pair<Entry &, bool> get(const Key &key, const std::string &label) {
+  /// The entry of this name, which begins as `first`.
+  Entry &get(const Key &key, const Entry &first) {
     auto [it, isNew] =
-        places.try_emplace({getPattern(label), key}, entries.size());
+        places.try_emplace({getPattern(first.name), key}, entries.size());
     if (isNew) {
-      entries.emplace_back();
-      labels.emplace_back();
+      entries.push_back(first);
+      names.emplace_back();
     }
-    labels[it->second].push_back(label);
-    return {entries[it->second], isNew};
+    names[it->second].push_back(first.name);
+    return entries[it->second];
   }
-  /// With the names that their labels share; the largest, as it is measured,
-  /// first.
+  /// With what their names share; the largest, as it is measured, first.
   template <typename Measure> std::vector<Entry> take(Measure measure) {
     for (size_t i = 0; i < entries.size(); ++i)
-      entries[i].name = mergeNames(labels[i]);
+      entries[i].name = mergeNames(names[i]);
     std::ranges::stable_sort(entries, std::greater(), measure);
     return std::move(entries);
   }
@@ -52,7 +51,7 @@ public:
 private:
   std::map<std::pair<std::string, Key>, size_t> places;
   std::vector<Entry> entries;
-  std::vector<std::vector<std::string>> labels;
+  std::vector<std::vector<std::string>> names;
 };
 
 /// Labels of a problem's tensors.

@@ -28,11 +28,6 @@ std::string tandem::search::formatSeconds(double seconds, bool isSigned) {
   return format("%.4g", 1e6 * seconds, isSigned, "us");
 }
 
-std::string tandem::search::formatPass(cost::Pass pass) {
-  constexpr const char *names[] = {"forward", "backward", "update"};
-  return names[static_cast<unsigned>(pass)];
-}
-
 std::string tandem::search::formatBytes(int64_t bytes, bool isSigned) {
   constexpr const char *units[] = {"B", "KB", "MB", "GB", "TB", "PB"};
   double value = static_cast<double>(bytes);

@@ -8,7 +8,9 @@
 #ifndef TANDEM_LIB_SEARCH_EXPLAINTABLE_H
 #define TANDEM_LIB_SEARCH_EXPLAINTABLE_H
 
-#include "tandem/Cost/SearchProblem.h"
+#include <cstdint>
+#include <string>
+#include <vector>
 
 namespace tandem::search {
 
@@ -18,8 +20,6 @@ std::string formatSeconds(double seconds, bool isSigned = false);
 std::string formatBytes(int64_t bytes, bool isSigned = false);
 /// `5.8 %` of a share.
 std::string formatShare(double share, bool isSigned = false);
-/// `forward`, `backward` or `update`.
-std::string formatPass(cost::Pass pass);
 /// The last parts of a path: `examples/llama.py:31`.
 std::string formatPlace(const std::string &location);
 

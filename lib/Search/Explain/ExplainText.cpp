@@ -28,8 +28,9 @@ static std::string getPassSeconds(const PlanTime &time) {
   std::string text;
   for (unsigned pass = 0; pass < kNumPasses; ++pass)
     if (time.computation[pass] > 0)
-      text += (text.empty() ? "" : ", ") + formatPass(static_cast<Pass>(pass)) +
-              " " + formatSeconds(time.computation[pass]);
+      text += (text.empty() ? "" : ", ") +
+              std::string(getPassName(static_cast<Pass>(pass))) + " " +
+              formatSeconds(time.computation[pass]);
   if (time.local > 0)
     text += ", sums over time " + formatSeconds(time.local);
   return text;
@@ -95,7 +96,8 @@ static std::string printCollectives(const Explanation &explanation) {
   Table table("llrrrrll", kMaxPrinted);
   double rest = 0;
   for (const Collective &entry : explanation.collectives)
-    if (!table.add({entry.kind + " " + entry.axis, formatPass(entry.pass),
+    if (!table.add({entry.kind + " " + entry.axis,
+                    std::string(getPassName(entry.pass)),
                     std::to_string(entry.count) + " x",
                     formatBytes(entry.bytes), formatSeconds(entry.seconds),
                     formatShare(entry.getHiddenShare()) + " hidden",
@@ -156,8 +158,8 @@ static std::string getChangesText(const FormEntry &entry) {
   for (const FormChange &change : entry.changes) {
     if (change.collectives.empty())
       continue;
-    text += (text.empty() ? "" : "; ") + formatPass(change.pass) + ": " +
-            change.collectives + " to " + change.form;
+    text += (text.empty() ? "" : "; ") + std::string(getPassName(change.pass)) +
+            ": " + change.collectives + " to " + change.form;
     if (change.isKept)
       text += ", kept";
     if (change.waits)

@@ -38,7 +38,8 @@ std::string_view tandem::search::getStepName(const SearchProblem &problem,
 TimeAnalysis::TimeAnalysis(const SearchProblem &problem, const Plan &plan,
                            const CostReport &report, ChangeTable &table)
     : problem(problem), plan(plan), report(report), table(table),
-      numStrands(problem.getNumStrands()), ofStage(plan.stageEnds.size()) {
+      numStrands(problem.getNumStrands()), ofStage(plan.stageEnds.size()),
+      joins(plan.stageEnds.size()) {
   time.seconds = report.seconds;
   if (problem.accounting == Accounting::Tandem) {
     addComputation();
@@ -90,9 +91,13 @@ void TimeAnalysis::addTransfers() {
     for (const AxisChange &step : table.getSequence(
              change.copy.tensor, change.from, change.copy.layout)) {
       std::string_view kind = getStepName(problem, step);
-      // Work over time is computation, but for what the queue takes with it.
-      if (kind.empty() || (problem.axes[step.axis].isTime && !change.waits))
+      if (kind.empty())
         continue;
+      // Work over time is computation, but for what the queue takes with it.
+      if (problem.axes[step.axis].isTime && !change.waits) {
+        joins[change.stage] = true;
+        continue;
+      }
       double strands = step.isPerStrand ? static_cast<double>(numStrands) : 1;
       Transfer transfer{
           i,          kind,         step.axis,        change.copy.pass,
@@ -110,17 +115,6 @@ void TimeAnalysis::addTransfers() {
 // Slots
 //===----------------------------------------------------------------------===//
 
-bool TimeAnalysis::joins(unsigned stage) const {
-  return std::any_of(report.changes.begin(), report.changes.end(),
-                     [&](const CopyChange &change) {
-                       return change.stage == stage && !change.waits &&
-                              table
-                                  .getCost(change.copy.tensor, change.from,
-                                           change.copy.layout)
-                                  .joins;
-                     });
-}
-
 /// Why the collectives of step `slot` are exposed.
 Cause TimeAnalysis::getCause(unsigned slot, double computation,
                              double collective) const {
@@ -132,7 +126,7 @@ Cause TimeAnalysis::getCause(unsigned slot, double computation,
   if (report.slots[slot].isSerial) {
     if (report.stageStrands[stage] > 1)
       return Cause::AfterJoin;
-    return joins(stage) ? Cause::Join : Cause::NotSplit;
+    return joins[stage] ? Cause::Join : Cause::NotSplit;
   }
   Interference interference(problem);
   bool isLonger = collective + interference.gamma * computation >

@@ -74,7 +74,6 @@ private:
   void addWaiting();
   void addHidup();
   Cause getCause(unsigned slot, double computation, double collective) const;
-  bool joins(unsigned stage) const;
   void expose(Cause cause, double seconds, Queue beside);
 
   const cost::SearchProblem &problem;
@@ -84,6 +83,8 @@ private:
   int64_t numStrands;
   /// Transfers of each stage that do not wait.
   std::vector<std::vector<unsigned>> ofStage;
+  /// Whether a change of form brings the strands together in a stage.
+  std::vector<bool> joins;
 };
 
 /// Exposed seconds by kind and axis, `all-gather data`.
