@@ -7,7 +7,6 @@
 
 #include "ExplainForms.h"
 #include <algorithm>
-#include <map>
 #include <tuple>
 
 using namespace tandem::cost;
@@ -36,19 +35,14 @@ static std::string getSteps(PlanFacts &facts, const CopyChange &change) {
 }
 
 static void addChanges(PlanFacts &facts, std::vector<FormEntry> &entries) {
-  std::map<unsigned, FormEntry *> firsts;
   for (FormEntry &entry : entries)
-    firsts[entry.tensors.front()] = &entry;
-  const std::vector<Copy> &kept = facts.plan.kept;
-  for (const CopyChange &change : facts.report.changes) {
-    auto it = firsts.find(change.copy.tensor);
-    if (it != firsts.end())
-      it->second->changes.push_back(
-          {change.copy.pass, print(facts.problem, change.copy.layout),
-           getSteps(facts, change),
-           std::binary_search(kept.begin(), kept.end(), change.copy),
-           change.waits});
-  }
+    for (const CopyChange &change : facts.report.changes)
+      if (change.copy.tensor == entry.tensors.front())
+        entry.changes.push_back(
+            {change.copy.pass, print(facts.problem, change.copy.layout),
+             getSteps(facts, change),
+             std::ranges::binary_search(facts.plan.kept, change.copy),
+             change.waits});
 }
 
 std::vector<FormEntry> tandem::search::getForms(PlanFacts &facts) {

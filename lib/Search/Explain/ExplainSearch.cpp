@@ -73,7 +73,7 @@ static std::optional<Plan> findPlan(const SearchProblem &problem,
     return !isTandem ||
            (done < 0.9 ? ++steps < kMaxSteps : ++exactSteps < kMaxExactSteps);
   };
-  return (isTandem ? searchTandem : searchHidup)(problem, options).plan;
+  return searchTandem(problem, options).plan;
 }
 
 bool tandem::search::searchChoices(PlanFacts &facts, SearchEnd &end,

@@ -19,6 +19,13 @@ using namespace tandem::search;
 /// What sums of seconds lose to floating point, relative.
 constexpr double kRounding = 1e-12;
 
+static double getSum(const Queue &queue) {
+  double sum = 0;
+  for (const auto &[index, seconds] : queue)
+    sum += seconds;
+  return sum;
+}
+
 static std::string_view getCollectiveName(Form from, Form to) {
   if (from == to || (from == kFull && to >= 0))
     return "";
@@ -142,27 +149,19 @@ void TimeAnalysis::addSlots() {
                        ? static_cast<double>(numStrands)
                        : 1;
     double before = j > 0 ? report.steps[j - 1].computation : 0;
-    // The longest queue; the others lie beside it.
-    std::array<Queue, kMaxAxes> queues{};
-    std::array<double, kMaxAxes> sums{};
+    std::array<Queue, kMaxAxes> queues;
     for (unsigned index : ofStage[step.stage]) {
       const Transfer &transfer = transfers[index];
       double seconds = transfer.isPerStrand ? share * transfer.seconds
                        : step.strand == 0   ? transfer.seconds
                                             : 0;
-      unsigned queue = problem.axes[transfer.axis].queue;
-      sums[queue] += seconds;
-      if (seconds > 0)
-        queues[queue].emplace_back(index, seconds);
+      queues[problem.axes[transfer.axis].queue].emplace_back(index, seconds);
     }
-    unsigned longest =
-        std::max_element(sums.begin(), sums.end()) - sums.begin();
-    if (sums[longest] <= 0)
-      continue;
+    // The others lie beside it.
+    const Queue &longest = *std::ranges::max_element(queues, {}, getSum);
     double exposed =
         report.slots[j].seconds - before - beta * report.slots[j].waited;
-    expose(getCause(j, before, sums[longest]), exposed,
-           std::move(queues[longest]));
+    expose(getCause(j, before, getSum(longest)), exposed, longest);
   }
 }
 
@@ -202,9 +201,7 @@ void TimeAnalysis::addWaiting() {
 
 /// Shares exposed seconds out among what communicates meanwhile.
 void TimeAnalysis::expose(Cause cause, double seconds, Queue beside) {
-  double sum = 0;
-  for (const auto &[index, own] : beside)
-    sum += own;
+  double sum = getSum(beside);
   if (seconds <= 0 || sum <= 0)
     return;
   for (auto &[index, own] : beside) {
@@ -227,7 +224,8 @@ void TimeAnalysis::addHidup() {
     computation[stage] +=
         problem.getSignatures(op)[plan.signatures[op]].seconds;
   }
-  std::vector<std::vector<unsigned>> backward(plan.stageEnds.size());
+  std::vector<Queue> forward(plan.stageEnds.size());
+  std::vector<Queue> backward(plan.stageEnds.size());
   for (unsigned i = 0; i < report.changes.size(); ++i) {
     const CopyChange &change = report.changes[i];
     unsigned tensor = change.copy.tensor;
@@ -237,15 +235,15 @@ void TimeAnalysis::addHidup() {
     if (!seconds)
       continue;
     auto add = [&](std::string_view kind, Pass pass, double once,
-                   std::vector<unsigned> &list) {
+                   Queue &queue) {
       if (once <= 0)
         return;
-      list.push_back(transfers.size());
+      queue.emplace_back(transfers.size(), once);
       transfers.push_back({i, kind, 0, pass, problem.getBytes(tensor, Layout()),
                            once, true, false, 2 * once, 0, 2});
     };
     add(getCollectiveName(from, to), Pass::Forward, seconds->forward,
-        ofStage[change.stage]);
+        forward[change.stage]);
     // The counterpart of an all-gather is a reduce-scatter; a parameter that
     // is whole on every rank has its gradient summed.
     std::string_view kind =
@@ -255,24 +253,18 @@ void TimeAnalysis::addHidup() {
                                      : getCollectiveName(from, to);
     add(kind, Pass::Backward, seconds->backward, backward[change.stage]);
   }
-  auto addSlot = [&](const std::vector<unsigned> &list, double beside,
-                     bool isSerial, bool isFirst) {
-    double sum = 0;
-    Queue queue;
-    for (unsigned index : list) {
-      queue.emplace_back(index, transfers[index].seconds);
-      sum += transfers[index].seconds;
-    }
+  auto addSlot = [&](const Queue &queue, double beside, bool isSerial,
+                     bool isFirst) {
     Cause cause = isSerial  ? Cause::SerialBackward
                   : isFirst ? Cause::FirstSlot
                             : Cause::TooLittleComputation;
-    expose(cause, isSerial ? sum : sum - beside, std::move(queue));
+    expose(cause, isSerial ? getSum(queue) : getSum(queue) - beside, queue);
   };
   bool isSerial = problem.accounting == Accounting::HidupSerial;
   for (unsigned stage = 0; stage < computation.size(); ++stage) {
     double previous = stage > 0 ? computation[stage - 1] : 0;
-    addSlot(ofStage[stage], previous, false, stage == 0);
-    addSlot(ofStage[stage], computation[stage], false, false);
+    addSlot(forward[stage], previous, false, stage == 0);
+    addSlot(forward[stage], computation[stage], false, false);
     addSlot(backward[stage], 2 * previous, isSerial, stage == 0);
     addSlot(backward[stage], 2 * computation[stage], isSerial, false);
     time.computation[0] += previous + computation[stage];
