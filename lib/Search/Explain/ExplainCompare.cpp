@@ -77,15 +77,13 @@ static std::string printRows(const char *title, Rows rows) {
   std::erase_if(list, [&](const Row &row) {
     return isEqual(row.exposed) && isEqual(row.seconds);
   });
-  Table table("lrrrl", kMaxRows);
-  double rest = 0;
+  Table table("lrrrl", kMaxRows, formatSeconds, true);
   for (const Row &row : list)
-    if (!table.add(
-            {row.kind + (row.kind.empty() ? "" : " ") + row.name,
-             formatSeconds(row.exposed[0]), formatSeconds(row.exposed[1]),
-             formatSeconds(row.getDifference(), true), formatPlace(row.place)}))
-      rest += row.getDifference();
-  table.addRest(formatSeconds(rest, true));
+    table.add({row.kind + (row.kind.empty() ? "" : " ") + row.name,
+               formatSeconds(row.exposed[0]), formatSeconds(row.exposed[1]),
+               formatSeconds(row.getDifference(), true),
+               formatPlace(row.place)},
+              row.getDifference());
   return table.print(title);
 }
 
@@ -159,7 +157,6 @@ static std::string printForms(const Sides &sides) {
   for (const FormRow &row : groups.take(&FormRow::bytes))
     table.add({row.name, "x " + std::to_string(row.count), row.first,
                "-> " + row.second, formatPlace(row.place)});
-  table.addRest("");
   return "\nForms that differ: " + std::to_string(numTensors) +
          " tensors, the largest first\n" + table.print();
 }

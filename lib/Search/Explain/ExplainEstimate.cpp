@@ -53,7 +53,6 @@ private:
   std::optional<Move> findMove(unsigned tensor, const Layout &layout) const;
   std::vector<Layout> getLayouts(unsigned tensor) const;
   std::vector<unsigned> force(const FormEntry &entry, const Layout &layout);
-  std::optional<Plan> adapt(const std::vector<unsigned> &signatures);
   void addCandidate(const FormEntry &entry, std::vector<unsigned> signatures,
                     std::vector<Candidate> &candidates);
   void refine(const FormEntry &entry, Candidate &candidate, MetPlans &plans);
@@ -180,24 +179,18 @@ void Estimator::refine(const FormEntry &entry, Candidate &candidate,
 }
 
 /// The plan with other signatures, its own stages with the cuts that new copies
-/// need, and its decisions on copies. Nothing if that is no plan.
-std::optional<Plan> Estimator::adapt(const std::vector<unsigned> &signatures) {
+/// need, and its decisions on copies, if that is a plan. Where it is too large,
+/// copies of the entry's tensors are made again in each pass, if that is
+/// enough.
+void Estimator::addCandidate(const FormEntry &entry,
+                             std::vector<unsigned> signatures,
+                             std::vector<Candidate> &candidates) {
+  costWork += kCostedWork * facts.problem.operators.size();
   PlanEditor::Mark mark = editor.mark();
   std::optional<Plan> plan;
   if (editor.setSignatures(signatures))
     plan = editor.getPlan();
   editor.undo(mark);
-  return plan;
-}
-
-/// A plan with the signatures and the plan's own stages, if that is legal.
-/// Where it is too large, copies of the entry's tensors are made again in each
-/// pass, if that is enough.
-void Estimator::addCandidate(const FormEntry &entry,
-                             std::vector<unsigned> signatures,
-                             std::vector<Candidate> &candidates) {
-  costWork += kCostedWork * facts.problem.operators.size();
-  std::optional<Plan> plan = adapt(signatures);
   if (!plan)
     return;
   Choice totals = describePlan(facts, *plan);

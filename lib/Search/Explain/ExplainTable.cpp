@@ -28,15 +28,14 @@ std::string tandem::search::formatSeconds(double seconds, bool isSigned) {
   return format("%.4g", 1e6 * seconds, isSigned, "us");
 }
 
-std::string tandem::search::formatBytes(int64_t bytes, bool isSigned) {
+std::string tandem::search::formatBytes(double bytes, bool isSigned) {
   constexpr const char *units[] = {"B", "KB", "MB", "GB", "TB", "PB"};
-  double value = static_cast<double>(bytes);
   unsigned unit = 0;
-  while (std::fabs(value) >= 999.5 && unit + 1 < std::size(units)) {
-    value /= 1000;
+  while (std::fabs(bytes) >= 999.5 && unit + 1 < std::size(units)) {
+    bytes /= 1000;
     ++unit;
   }
-  return format("%.3g", value, isSigned, units[unit]);
+  return format("%.3g", bytes, isSigned, units[unit]);
 }
 
 std::string tandem::search::formatShare(double share, bool isSigned) {
@@ -54,17 +53,13 @@ std::string tandem::search::formatPlace(const std::string &location) {
   return before == location.npos ? location : location.substr(before + 1);
 }
 
-bool Table::add(std::vector<std::string> cells) {
-  if (++numRows > most)
-    return false;
-  lines.push_back(std::move(cells));
-  return true;
-}
-
-void Table::addRest(const std::string &sum) {
-  if (numRows > most)
-    addNote(std::to_string(numRows - most) + " more" +
-            (sum.empty() ? "" : ": " + sum));
+bool Table::add(std::vector<std::string> cells, double amount) {
+  bool hasRoom = ++numRows <= most;
+  if (hasRoom)
+    lines.push_back(std::move(cells));
+  else
+    rest += amount;
+  return hasRoom;
 }
 
 std::string Table::print(const std::string &title) const {
@@ -93,5 +88,8 @@ std::string Table::print() const {
     row.erase(row.find_last_not_of(' ') + 1);
     text += row + "\n";
   }
+  if (numRows > most)
+    text += "      " + std::to_string(numRows - most) + " more" +
+            (format ? ": " + format(rest, isSigned) : "") + "\n";
   return text;
 }

@@ -8,7 +8,6 @@
 #ifndef TANDEM_LIB_SEARCH_EXPLAINTABLE_H
 #define TANDEM_LIB_SEARCH_EXPLAINTABLE_H
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,7 +16,7 @@ namespace tandem::search {
 /// `1.25 ms`: four digits. `+1.25 ms` with `isSigned`.
 std::string formatSeconds(double seconds, bool isSigned = false);
 /// `7.34 MB`: three digits, powers of 1000.
-std::string formatBytes(int64_t bytes, bool isSigned = false);
+std::string formatBytes(double bytes, bool isSigned = false);
 /// `5.8 %` of a share.
 std::string formatShare(double share, bool isSigned = false);
 /// The last parts of a path: `examples/llama.py:31`.
@@ -26,16 +25,19 @@ std::string formatPlace(const std::string &location);
 /// Lines of cells in aligned columns, two blanks apart and indented by two.
 class Table {
 public:
-  /// `columns` holds a letter per column: `l` or `r`, to which side. Of rows
-  /// beyond `most` it is only known how many there are.
-  explicit Table(std::string columns, size_t most = 1'000'000)
-      : columns(std::move(columns)), most(most) {}
+  using Format = std::string (*)(double amount, bool isSigned);
+
+  /// `columns` holds a letter per column: `l` or `r`, to which side. Below the
+  /// first `most` rows stands how many more there are, and what their amounts
+  /// sum up to.
+  explicit Table(std::string columns, size_t most = 1'000'000,
+                 Format format = nullptr, bool isSigned = false)
+      : columns(std::move(columns)), most(most), format(format),
+        isSigned(isSigned) {}
   /// Whether there was room for the row.
-  bool add(std::vector<std::string> cells);
+  bool add(std::vector<std::string> cells, double amount = 0);
   /// A line of text among the others, which no column is aligned to.
   void addNote(std::string text) { lines.push_back({"\n", std::move(text)}); }
-  /// A note on the rows that had no room: `3 more`, and what they sum up to.
-  void addRest(const std::string &sum);
   std::string print() const;
   /// Below a title; nothing if there are no rows.
   std::string print(const std::string &title) const;
@@ -43,6 +45,9 @@ public:
 private:
   std::string columns;
   size_t most, numRows = 0;
+  Format format;
+  bool isSigned;
+  double rest = 0;
   std::vector<std::vector<std::string>> lines;
 };
 

@@ -93,18 +93,16 @@ static std::string printKinds(const Explanation &explanation) {
 }
 
 static std::string printCollectives(const Explanation &explanation) {
-  Table table("llrrrrll", kMaxPrinted);
-  double rest = 0;
+  Table table("llrrrrll", kMaxPrinted, formatSeconds);
   for (const Collective &entry : explanation.collectives)
-    if (!table.add({entry.kind + " " + entry.axis,
-                    std::string(getPassName(entry.pass)),
-                    std::to_string(entry.count) + " x",
-                    formatBytes(entry.bytes), formatSeconds(entry.seconds),
-                    formatShare(entry.getHiddenShare()) + " hidden",
-                    entry.name + (entry.waits ? " (waits)" : ""),
-                    formatPlace(entry.location)}))
-      rest += entry.seconds;
-  table.addRest(formatSeconds(rest));
+    table.add({entry.kind + " " + entry.axis,
+               std::string(getPassName(entry.pass)),
+               std::to_string(entry.count) + " x", formatBytes(entry.bytes),
+               formatSeconds(entry.seconds),
+               formatShare(entry.getHiddenShare()) + " hidden",
+               entry.name + (entry.waits ? " (waits)" : ""),
+               formatPlace(entry.location)},
+              entry.seconds);
   return table.print("The largest, by tensor");
 }
 
@@ -132,8 +130,7 @@ static std::string printPeak(const Explanation &explanation) {
     title += " of " + formatBytes(explanation.memoryLimit);
   title += " in stage " + std::to_string(explanation.peakStage) + " of " +
            std::to_string(explanation.numStages) + ", held there";
-  Table table("rllll", kMaxPrinted);
-  int64_t rest = 0;
+  Table table("rllll", kMaxPrinted, formatBytes);
   for (const PeakEntry &entry : explanation.peakEntries) {
     std::string stages = entry.kind == Holding::Kind::Stored
                              ? "always"
@@ -141,11 +138,10 @@ static std::string printPeak(const Explanation &explanation) {
                                    " to " + std::to_string(entry.last);
     std::string count =
         entry.count > 1 ? " x " + std::to_string(entry.count) : "";
-    if (!table.add({formatBytes(entry.bytes), describe(entry.kind),
-                    entry.name + count, entry.form, stages}))
-      rest += entry.bytes;
+    table.add({formatBytes(entry.bytes), describe(entry.kind),
+               entry.name + count, entry.form, stages},
+              entry.bytes);
   }
-  table.addRest(formatBytes(rest));
   return table.print(title);
 }
 
@@ -213,8 +209,7 @@ static std::string getMethodText(const Explanation &explanation) {
 
 static std::string printForms(const Explanation &explanation, const char *title,
                               std::vector<Role> roles, size_t maxPrinted) {
-  Table table("lrlll", maxPrinted);
-  int64_t rest = 0;
+  Table table("lrlll", maxPrinted, formatBytes);
   for (const FormEntry &entry : explanation.forms) {
     if (std::find(roles.begin(), roles.end(), entry.role) == roles.end())
       continue;
@@ -223,16 +218,14 @@ static std::string printForms(const Explanation &explanation, const char *title,
             {entry.name,
              formatBytes(entry.bytes) + " of " + formatBytes(entry.wholeBytes),
              "x " + std::to_string(count), entry.form,
-             formatPlace(entry.location)})) {
-      rest += entry.bytes * static_cast<int64_t>(count);
+             formatPlace(entry.location)},
+            entry.bytes * count))
       continue;
-    }
     for (const std::string &note :
          {getChangesText(entry), getReasonText(explanation, entry)})
       if (!note.empty())
         table.addNote(note);
   }
-  table.addRest(formatBytes(rest));
   return table.print(title);
 }
 
