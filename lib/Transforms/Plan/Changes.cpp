@@ -33,30 +33,6 @@ StringRef tandem::plan::getChangeName(const Change &change) {
   return change.to.isFull() ? "all-gather" : "all-to-all";
 }
 
-namespace {
-/// The forms in which one pass wants one value.
-struct Demand {
-  PassKind pass;
-  unsigned user;
-  Forms forms;
-};
-} // namespace
-
-static SmallVector<Demand> getDemands(const StepGraph &graph, unsigned value) {
-  SmallVector<Demand> demands;
-  for (Use use : graph.values[value].uses) {
-    bool isReturn = use.op == graph.ops.size();
-    Demand demand{isReturn ? PassKind::Update : graph.ops[use.op].pass, use.op,
-                  graph.getWanted(use)};
-    auto isSame = [&](const Demand &other) {
-      return other.pass == demand.pass && other.forms == demand.forms;
-    };
-    if (llvm::none_of(demands, isSame))
-      demands.push_back(std::move(demand));
-  }
-  return demands;
-}
-
 /// Of what a rank holds, all strands together.
 static double getHeldBytes(const StepGraph &graph, unsigned value,
                            ArrayRef<AxisForm> forms) {
@@ -69,10 +45,12 @@ static double getHeldBytes(const StepGraph &graph, unsigned value,
 
 /// Time first, since gradients are summed over strands before the collective.
 static void addChanges(const StepGraph &graph, unsigned value,
-                       const Demand &demand, SmallVectorImpl<Change> &ofValue) {
-  Forms forms = graph.getForms(value);
+                       const Use &use, SmallVectorImpl<Change> &ofValue) {
+  PassKind pass =
+      use.op == graph.ops.size() ? PassKind::Update : graph.ops[use.op].pass;
+  Forms forms = graph.getForms(value), wanted = graph.getWanted(use);
   for (unsigned axis : graph.mesh.getLayoutOrder()) {
-    AxisForm from = forms[axis], to = demand.forms[axis];
+    AxisForm from = forms[axis], to = wanted[axis];
     if (from == to)
       continue;
     double before = getHeldBytes(graph, value, forms);
@@ -82,14 +60,13 @@ static void addChanges(const StepGraph &graph, unsigned value,
         count *= graph.mesh.getSize(other);
     forms[axis] = to;
     double bytes = std::max(before, getHeldBytes(graph, value, forms));
-    // Two demands that differ on another axis may share this one's change.
+    // Uses of a pass share it, also those that differ on another axis.
     if (llvm::none_of(ofValue, [&](const Change &change) {
           return change.axis == axis && change.from == from &&
-                 change.to == to && change.pass == demand.pass &&
+                 change.to == to && change.pass == pass &&
                  change.bytes == bytes;
         }))
-      ofValue.push_back(
-          {value, demand.pass, axis, from, to, demand.user, count, bytes});
+      ofValue.push_back({value, pass, axis, from, to, use.op, count, bytes});
   }
 }
 
@@ -97,8 +74,8 @@ std::vector<Change> tandem::plan::findChanges(const StepGraph &graph) {
   std::vector<Change> changes;
   for (unsigned value = 0; value < graph.values.size(); ++value) {
     SmallVector<Change> ofValue;
-    for (const Demand &demand : getDemands(graph, value))
-      addChanges(graph, value, demand, ofValue);
+    for (const Use &use : graph.values[value].uses)
+      addChanges(graph, value, use, ofValue);
     llvm::append_range(changes, ofValue);
   }
   return changes;

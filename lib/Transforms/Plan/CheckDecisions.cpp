@@ -376,25 +376,35 @@ bool tandem::plan::lacksPieces(const StepGraph &graph,
 // What prices move
 //===----------------------------------------------------------------------===//
 
-std::vector<MovedLine> tandem::plan::findMoved(const StepGraph &graph,
-                                               const Decisions &decisions,
-                                               const Decisions &costed) {
-  std::vector<MovedLine> moved;
+void tandem::plan::reportMoved(const StepGraph &graph, const PlanFile &file,
+                               const Decisions &costed) {
+  unsigned count = 0, line = 0;
+  std::string what;
+  auto add = [&](const auto &of, const std::string &isMoved) {
+    if (count++)
+      return;
+    line = of.line;
+    what = "'" + describeMaker(graph, of.value) + "' " + isMoved;
+  };
   CopyUses uses(graph, costed);
-  for (const PlannedCopy &copy : decisions.copies) {
+  for (const PlannedCopy &copy : file.decisions.copies) {
     auto path = uses.getPath(copy.value, copy.pass, copy.path.back());
     if (path != copy.path)
-      moved.push_back({copy.line, describeMaker(graph, copy.value),
-                       "is copied by " + printPath(path)});
+      add(copy, "is copied by " + printPath(path));
   }
-  for (const PlannedWait &wait : decisions.waits) {
+  for (const PlannedWait &wait : file.decisions.waits) {
     auto it = llvm::find_if(costed.waits, [&](const PlannedWait &other) {
       return other.value == wait.value && other.forms == wait.forms;
     });
     if (it != costed.waits.end() && !wait.pieces.empty() &&
         wait.pieces != it->pieces)
-      moved.push_back({wait.line, describeMaker(graph, wait.value),
-                       "is sent in " + printPieces(it->pieces)});
+      add(wait, "is sent in " + printPieces(it->pieces));
   }
-  return moved;
+  if (count == 0)
+    return;
+  auto remark = emitRemark(graph.getLoc());
+  remark << "plan file '" << file.path << "', line " << line << ": " << what
+         << ", as its cost counts it, and not as the line says";
+  if (count > 1)
+    remark << "; nor are " << count - 1 << " others";
 }

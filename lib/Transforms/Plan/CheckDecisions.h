@@ -27,18 +27,10 @@ mlir::LogicalResult checkDecisions(const StepGraph &graph,
 /// Whether some collective waits of which no slot is given.
 bool lacksPieces(const StepGraph &graph, const Decisions &decisions);
 
-/// A line `copy` or `wait` that is not followed where prices decide: what makes
-/// the value, and what happens to it, `is sent in 3/0 1`.
-struct MovedLine {
-  unsigned line;
-  std::string maker, costed;
-};
-
-/// The lines of `decisions` that say otherwise than `costed`, the same as
-/// prices have them.
-std::vector<MovedLine> findMoved(const StepGraph &graph,
-                                 const Decisions &decisions,
-                                 const Decisions &costed);
+/// Says in a remark which lines `copy` and `wait` of the file are not followed,
+/// as they say otherwise than `costed`, the same decisions as prices have them.
+void reportMoved(const StepGraph &graph, const PlanFile &file,
+                 const Decisions &costed);
 
 } // namespace tandem::plan
 

@@ -78,24 +78,6 @@ FailureOr<Decisions> MakePlanPass::plan(StepGraph &graph) {
 // Plan files
 //===----------------------------------------------------------------------===//
 
-/// Says which lines of a file are not followed, as the plan of the same cluster
-/// that was costed has it otherwise.
-static void reportMoved(const StepGraph &graph, const PlanFile &file,
-                        const Decisions &costed) {
-  if (file.decisions.cluster != costed.cluster)
-    return;
-  auto moved = findMoved(graph, file.decisions, costed);
-  if (moved.empty())
-    return;
-  const MovedLine &first = moved.front();
-  auto remark = emitRemark(graph.getLoc());
-  remark << "plan file '" << file.path << "', line " << first.line << ": '"
-         << first.maker << "' " << first.costed
-         << ", as its cost counts it, and not as the line says";
-  if (moved.size() > 1)
-    remark << "; nor are " << moved.size() - 1 << " others";
-}
-
 /// A search's plan that was costed is followed as its prices have it.
 FailureOr<Decisions> MakePlanPass::apply(StepGraph &graph, PlanFile &file) {
   if (failed(readPlan(graph, file)))
@@ -109,7 +91,9 @@ FailureOr<Decisions> MakePlanPass::apply(StepGraph &graph, PlanFile &file) {
       return failure();
     decisions = *again;
     if (isSearched) {
-      reportMoved(graph, file, decisions);
+      // Of another cluster's prices all lines may say otherwise.
+      if (file.decisions.cluster == decisions.cluster)
+        reportMoved(graph, file, decisions);
       file.decisions = decisions;
     }
   }
