@@ -44,8 +44,8 @@ static double getHeldBytes(const StepGraph &graph, unsigned value,
 }
 
 /// Time first, since gradients are summed over strands before the collective.
-static void addChanges(const StepGraph &graph, unsigned value,
-                       const Use &use, SmallVectorImpl<Change> &ofValue) {
+static void addChanges(const StepGraph &graph, unsigned value, const Use &use,
+                       SmallVectorImpl<Change> &ofValue) {
   PassKind pass =
       use.op == graph.ops.size() ? PassKind::Update : graph.ops[use.op].pass;
   Forms forms = graph.getForms(value), wanted = graph.getWanted(use);

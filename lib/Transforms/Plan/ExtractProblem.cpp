@@ -33,10 +33,9 @@ cost::Layout tandem::plan::toLayout(ArrayRef<AxisForm> forms) {
 namespace {
 class Extractor {
 public:
-  Extractor(const StepGraph &graph, const PinFlags &isPinned,
-            const cost::Cluster &cluster)
-      : graph(graph), isPinned(isPinned), cluster(cluster),
-        result(std::make_unique<Extraction>()), problem(result->problem) {}
+  Extractor(const StepGraph &graph, const cost::Cluster &cluster)
+      : graph(graph), cluster(cluster), result(std::make_unique<Extraction>()),
+        problem(result->problem) {}
   FailureOr<std::unique_ptr<Extraction>> run();
 
 private:
@@ -65,7 +64,6 @@ private:
   void addLocations(const OperatorGroup &group, cost::Operator &op);
 
   const StepGraph &graph;
-  const PinFlags &isPinned;
   const cost::Cluster &cluster;
   std::unique_ptr<Extraction> result;
   cost::SearchProblem &problem;
@@ -222,7 +220,7 @@ std::vector<cost::Layout> Extractor::getStoredLayouts(unsigned argument) const {
       bool isBatch = node.role == Role::Input && code == node.batchDim;
       if ((isSplit && mesh.getSize(axis) == 1) ||
           (isSplit && mesh.isTime(axis) && !isBatch) ||
-          (isPinned[argument][axis] && forms[axis] != node.forms[axis]))
+          (graph.isPinned(argument, axis) && forms[axis] != node.forms[axis]))
         continue;
       self(self, axis + 1);
     }
@@ -371,7 +369,7 @@ FailureOr<std::unique_ptr<Extraction>> Extractor::run() {
 }
 
 FailureOr<std::unique_ptr<Extraction>>
-tandem::plan::extractProblem(const StepGraph &graph, const PinFlags &isPinned,
+tandem::plan::extractProblem(const StepGraph &graph,
                              const cost::Cluster &cluster) {
-  return Extractor(graph, isPinned, cluster).run();
+  return Extractor(graph, cluster).run();
 }

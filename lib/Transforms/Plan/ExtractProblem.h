@@ -42,12 +42,11 @@ struct Extraction {
 spmd::Forms toForms(const cost::Layout &layout, unsigned numAxes);
 cost::Layout toLayout(llvm::ArrayRef<spmd::AxisForm> forms);
 
-/// The problem of `graph`, which holds the pinned forms, priced for
-/// `cluster`. Fails with one error at the step if the mesh has more axes than a
-/// problem can have, does not fit the cluster, or if a pin leaves no form.
+/// The problem of `graph`, under its pins, priced for `cluster`. Fails with one
+/// error at the step if the mesh has more axes than a problem can have, does
+/// not fit the cluster, or if a pin leaves no form.
 mlir::FailureOr<std::unique_ptr<Extraction>>
-extractProblem(const StepGraph &graph, const PinFlags &isPinned,
-               const cost::Cluster &cluster);
+extractProblem(const StepGraph &graph, const cost::Cluster &cluster);
 
 } // namespace tandem::plan
 

@@ -139,10 +139,8 @@ tandem::plan::makeForwardProblem(const StepGraph &graph,
     return emitError(graph.getLoc())
            << "search 'hidup' on the mesh " << getMeshText(graph.mesh)
            << ", expected one axis and two microbatches: use the search tandem";
-  PinFlags unpinned(graph.arguments.size(),
-                    SmallVector<bool>(graph.mesh.getNumAxes(), false));
   auto natural =
-      planByPreset(graph.onMesh(graph.mesh), extraction, unpinned, "replicate");
+      planByPreset(graph.onMesh(graph.mesh), extraction, "replicate");
   if (failed(natural))
     return failure();
   return ForwardMaker(extraction.problem, std::move(*natural)).run();

@@ -19,6 +19,18 @@ using namespace tandem;
 using namespace tandem::spmd;
 using namespace tandem::plan;
 
+namespace {
+/// The forms in which arguments whose name matches are stored; or, if the name
+/// is that of an operator (`nn.softmax#17`, `nn.softmax@model.py:12`), in which
+/// operators make it.
+struct Pin {
+  std::string glob;
+  SmallVector<std::pair<unsigned, AxisForm>> forms;
+
+  bool isOfMade() const { return glob.find_first_of("#@") != glob.npos; }
+};
+} // namespace
+
 //===----------------------------------------------------------------------===//
 // Text
 //===----------------------------------------------------------------------===//
@@ -42,8 +54,8 @@ static LogicalResult parseAxis(func::FuncOp step, MeshAttr mesh, StringRef text,
   return success();
 }
 
-FailureOr<SmallVector<Pin>>
-tandem::plan::parsePins(func::FuncOp step, MeshAttr mesh, StringRef text) {
+static FailureOr<SmallVector<Pin>> parsePins(func::FuncOp step, MeshAttr mesh,
+                                             StringRef text) {
   SmallVector<StringRef> entries;
   text.split(entries, ';', -1, /*KeepEmpty=*/false);
   SmallVector<Pin> pins;
@@ -113,17 +125,16 @@ namespace {
 /// Applies one pin.
 class PinApplier {
 public:
-  PinApplier(StepGraph &graph, const Pin &pin, const llvm::GlobPattern &pattern,
-             PinFlags &isPinned)
-      : graph(graph), pin(pin), pattern(pattern), isPinned(isPinned) {}
+  PinApplier(StepGraph &graph, const Pin &pin, const llvm::GlobPattern &pattern)
+      : graph(graph), pin(pin), pattern(pattern) {}
   LogicalResult run() { return pin.isOfMade() ? pinMade() : pinStored(); }
 
 private:
   InFlightDiagnostic emitError() const {
     return mlir::emitError(graph.step.getLoc()) << "pin '" << pin.glob << "'";
   }
-  LogicalResult emitTwice(StringRef name, std::pair<unsigned, AxisForm> entry,
-                          AxisForm before) const;
+  LogicalResult note(unsigned value, StringRef name, unsigned axis,
+                     AxisForm form);
   bool matches(const ArgumentNode &node) const;
   bool matchesMade(unsigned value) const;
   LogicalResult pinStored();
@@ -134,18 +145,21 @@ private:
   StepGraph &graph;
   const Pin &pin;
   const llvm::GlobPattern &pattern;
-  PinFlags &isPinned;
 };
 } // namespace
 
-LogicalResult PinApplier::emitTwice(StringRef name,
-                                    std::pair<unsigned, AxisForm> entry,
-                                    AxisForm before) const {
-  auto [axis, form] = entry;
-  return emitError() << " asks for '" << name << "' as " << form.str()
-                     << " on axis '" << graph.mesh.getName(axis)
-                     << "', but a pin before it as " << before.str()
-                     << ": remove one of them";
+/// Fails if a pin before it asks for another form.
+LogicalResult PinApplier::note(unsigned value, StringRef name, unsigned axis,
+                               AxisForm form) {
+  auto &pinned = graph.values[value].pinned;
+  pinned.resize(graph.mesh.getNumAxes());
+  if (pinned[axis].value_or(form) != form)
+    return emitError() << " asks for '" << name << "' as " << form.str()
+                       << " on axis '" << graph.mesh.getName(axis)
+                       << "', but a pin before it as " << pinned[axis]->str()
+                       << ": remove one of them";
+  pinned[axis] = form;
+  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -171,11 +185,9 @@ LogicalResult PinApplier::pinStored() {
     matched = true;
     for (auto entry : pin.forms) {
       auto [axis, form] = entry;
-      if (isPinned[index][axis] && node.forms[axis] != form)
-        return emitTwice(node.name, entry, node.forms[axis]);
-      if (failed(pinArgument(graph, index, pin, entry)))
+      if (failed(note(index, node.name, axis, form)) ||
+          failed(pinArgument(graph, index, pin, entry)))
         return failure();
-      isPinned[index][axis] = true;
     }
   }
   if (matched)
@@ -256,16 +268,13 @@ LogicalResult PinApplier::pinMade(unsigned value, unsigned axis,
     return emitError() << " names '" << graph.getMadeName(value)
                        << "', which is made in every form that is wanted, "
                           "expected what depends on tensors of the step";
-  node.pinned.resize(graph.mesh.getNumAxes());
-  if (node.pinned[axis] && *node.pinned[axis] != form)
-    return emitTwice(graph.getMadeName(value), {axis, form},
-                     *node.pinned[axis]);
+  if (failed(note(value, graph.getMadeName(value), axis, form)))
+    return failure();
   SmallVector<AxisForm> legal;
   const Rule &rule = graph.ops[node.producer].rule;
   for (const Signature &signature : rule.enumerate(graph.mesh.getSize(axis)))
     if (!llvm::is_contained(legal, signature.results[node.index]))
       legal.push_back(signature.results[node.index]);
-  node.pinned[axis] = form;
   if (llvm::is_contained(legal, form))
     return success();
   Signature asked;
@@ -293,21 +302,21 @@ LogicalResult PinApplier::pinMade() {
 // All pins
 //===----------------------------------------------------------------------===//
 
-LogicalResult tandem::plan::applyPins(StepGraph &graph, ArrayRef<Pin> pins,
-                                      PinFlags &isPinned) {
-  isPinned.assign(graph.arguments.size(),
-                  SmallVector<bool>(graph.mesh.getNumAxes(), false));
-  for (const Pin &pin : pins) {
+LogicalResult tandem::plan::applyPins(StepGraph &graph, StringRef text) {
+  auto pins = parsePins(graph.step, graph.mesh, text);
+  if (failed(pins))
+    return failure();
+  for (const Pin &pin : *pins) {
     auto pattern = llvm::GlobPattern::create(pin.glob);
     if (!pattern) {
       llvm::consumeError(pattern.takeError());
       return emitError(graph.step.getLoc())
              << "pin '" << pin.glob << "' is no glob pattern";
     }
-    if (failed(PinApplier(graph, pin, *pattern, isPinned).run()))
+    if (failed(PinApplier(graph, pin, *pattern).run()))
       return failure();
   }
-  if (llvm::any_of(pins, [](const Pin &pin) { return pin.isOfMade(); }))
+  if (llvm::any_of(*pins, [](const Pin &pin) { return pin.isOfMade(); }))
     graph.group();
   return success();
 }
@@ -318,11 +327,8 @@ std::optional<StepGraph> tandem::plan::tryPins(const StepGraph &graph,
   ScopedDiagnosticHandler silent(step.getContext(),
                                  [](Diagnostic &) { return success(); });
   StepGraph pinned = graph;
-  PinFlags flags;
-  auto parsed = parsePins(step, graph.mesh, text);
-  if (failed(parsed) || failed(applyPins(pinned, *parsed, flags)))
-    return std::nullopt;
-  return pinned;
+  return succeeded(applyPins(pinned, text)) ? std::optional(std::move(pinned))
+                                            : std::nullopt;
 }
 
 bool tandem::plan::obeysPins(const StepGraph &graph, StringRef text) {

@@ -23,12 +23,11 @@ using namespace tandem::plan;
 
 /// Shards over the first dimension that divides, the major one first.
 static void shardParameters(StepGraph &graph, unsigned axis,
-                            ArrayRef<bool> isPinned,
                             SmallVectorImpl<bool> &keepsStored) {
   for (auto [index, node] : llvm::enumerate(graph.arguments)) {
     bool isOwn = node.role == Role::Parameter ||
                  (node.role == Role::State && node.parameter < 0);
-    if (!isOwn || isPinned[index])
+    if (!isOwn || graph.isPinned(index, axis))
       continue;
     SmallVector<AxisForm> forms = graph.listStorable(index, axis);
     node.forms[axis] = forms.size() > 1 ? forms[1] : AxisForm::full();
@@ -36,10 +35,10 @@ static void shardParameters(StepGraph &graph, unsigned axis,
 }
 
 /// States are stored as their parameters are, so that updates are local.
-static void followParameters(StepGraph &graph, unsigned axis,
-                             ArrayRef<bool> isPinned) {
+static void followParameters(StepGraph &graph, unsigned axis) {
   for (auto [index, node] : llvm::enumerate(graph.arguments))
-    if (node.role == Role::State && node.parameter >= 0 && !isPinned[index])
+    if (node.role == Role::State && node.parameter >= 0 &&
+        !graph.isPinned(index, axis))
       node.forms[axis] = graph.arguments[node.parameter].forms[axis];
 }
 
@@ -55,7 +54,7 @@ struct Preset {
   /// Its axis on a mesh of several space axes: the first of these.
   llvm::ArrayRef<llvm::StringLiteral> axes = {};
   /// Splits what is stored, and what it looks for.
-  void (*split)(StepGraph &graph, unsigned axis, ArrayRef<bool> isPinned,
+  void (*split)(StepGraph &graph, unsigned axis,
                 SmallVectorImpl<bool> &keepsStored) = nullptr;
   llvm::StringLiteral wanted = "";
 };
@@ -127,7 +126,7 @@ getAxisPresets(func::FuncOp step, MeshAttr mesh, StringRef name) {
 // The batch
 //===----------------------------------------------------------------------===//
 
-static LogicalResult emitIndivisible(StepGraph &graph, unsigned argument,
+static LogicalResult emitIndivisible(const StepGraph &graph, unsigned argument,
                                      unsigned axis) {
   const ArgumentNode &node = graph.arguments[argument];
   int64_t parts = 1;
@@ -139,20 +138,19 @@ static LogicalResult emitIndivisible(StepGraph &graph, unsigned argument,
     axes += (axes.empty() ? "" : ", ") + graph.mesh.getName(other).str() + "=" +
             std::to_string(graph.mesh.getSize(other));
   }
-  return emitError(graph.step.getLoc())
+  return emitError(graph.getLoc())
          << "the batch of input '" << node.name << "' has size "
          << node.type.getDimSize(node.batchDim)
          << ", which does not divide into " << parts << " equal parts (" << axes
          << "), expected a multiple";
 }
 
-LogicalResult tandem::plan::checkMicrobatches(StepGraph &graph,
-                                              const PinFlags &isPinned) {
+LogicalResult tandem::plan::checkMicrobatches(const StepGraph &graph) {
   for (unsigned axis = graph.mesh.getNumSpaceAxes();
        axis < graph.mesh.getNumAxes(); ++axis)
     for (auto [index, node] : llvm::enumerate(graph.arguments))
       if (node.role == Role::Input && node.batchDim >= 0 &&
-          !isPinned[index][axis] &&
+          !graph.isPinned(index, axis) &&
           node.type.getDimSize(node.batchDim) % graph.mesh.getSize(axis))
         return emitIndivisible(graph, index, axis);
   return success();
@@ -160,14 +158,13 @@ LogicalResult tandem::plan::checkMicrobatches(StepGraph &graph,
 
 /// Splits inputs over the batch on every axis that asks for it.
 static LogicalResult splitBatch(StepGraph &graph,
-                                ArrayRef<const Preset *> presets,
-                                const PinFlags &isPinned) {
+                                ArrayRef<const Preset *> presets) {
   for (unsigned axis : graph.mesh.getLayoutOrder()) {
     if (!presets[axis]->splitsBatch || graph.mesh.getSize(axis) == 1)
       continue;
     for (auto [index, node] : llvm::enumerate(graph.arguments)) {
       if (node.role != Role::Input || node.batchDim < 0 ||
-          isPinned[index][axis])
+          graph.isPinned(index, axis))
         continue;
       AxisForm form = AxisForm::gather(node.batchDim);
       if (!graph.canStore(index, axis, form))
@@ -187,7 +184,6 @@ namespace {
 struct AxisAsk {
   unsigned axis;
   bool isBatchAxis;
-  SmallVector<bool> isPinned = {};
   /// Used as it is stored in the forward and backward passes (experts, column
   /// and row split weights). Views keep the form as well.
   SmallVector<bool> keepsStored = {};
@@ -212,7 +208,7 @@ getAllowed(const StepGraph &graph, const OperatorGroup &group, unsigned value,
   auto type = cast<RankedTensorType>(graph.values[value].value.getType());
   bool repeats =
       type.getNumElements() > graph.arguments[argument].type.getNumElements();
-  if (!ask.isBatchAxis || repeats || ask.isPinned[argument])
+  if (!ask.isBatchAxis || repeats || graph.isPinned(argument, axis))
     return std::nullopt;
   SmallVector<AxisForm, 2> allowed{AxisForm::full()};
   // A view may keep what is stored in pieces; no other split is asked for.
@@ -258,7 +254,6 @@ static void keepAllowed(const StepGraph &graph, const Extraction &extraction,
 
 FailureOr<cost::Plan> tandem::plan::planByPreset(StepGraph graph,
                                                  const Extraction &extraction,
-                                                 const PinFlags &isPinned,
                                                  StringRef preset,
                                                  bool isInOneStrand) {
   auto presets = getAxisPresets(graph.step, graph.mesh, preset);
@@ -268,7 +263,7 @@ FailureOr<cost::Plan> tandem::plan::planByPreset(StepGraph graph,
     for (unsigned axis = graph.mesh.getNumSpaceAxes();
          axis < graph.mesh.getNumAxes(); ++axis)
       (*presets)[axis] = &kReplicate;
-  if (failed(splitBatch(graph, *presets, isPinned)))
+  if (failed(splitBatch(graph, *presets)))
     return failure();
   search::Descent descent(extraction.problem);
   // In layout order: an axis divides what the axes before it have left.
@@ -277,12 +272,10 @@ FailureOr<cost::Plan> tandem::plan::planByPreset(StepGraph graph,
       continue;
     const Preset &preset = *(*presets)[axis];
     AxisAsk ask{axis, preset.splitsBatch || graph.mesh.isTime(axis)};
-    for (const auto &flags : isPinned)
-      ask.isPinned.push_back(flags[axis]);
     ask.keepsStored.assign(graph.arguments.size(), false);
     if (preset.split)
-      preset.split(graph, axis, ask.isPinned, ask.keepsStored);
-    followParameters(graph, axis, ask.isPinned);
+      preset.split(graph, axis, ask.keepsStored);
+    followParameters(graph, axis);
     keepAllowed(graph, extraction, ask, descent);
     descent.decide({axis, preset.splitsBatch});
   }

@@ -13,27 +13,10 @@
 
 namespace tandem::plan {
 
-/// A pin of the user: the forms in which arguments whose name matches are
-/// stored; or, if the name is that of an operator (`nn.softmax#17`,
-/// `nn.softmax@model.py:12`), in which operators make it.
-struct Pin {
-  std::string glob;
-  llvm::SmallVector<std::pair<unsigned, spmd::AxisForm>> forms;
-
-  bool isOfMade() const { return glob.find_first_of("#@") != glob.npos; }
-};
-
-/// Per argument and axis, whether a pin says the form that the graph holds.
-using PinFlags = std::vector<llvm::SmallVector<bool>>;
-
-/// Parses `glob:axis=form[,axis=form];...`.
-mlir::FailureOr<llvm::SmallVector<Pin>>
-parsePins(mlir::func::FuncOp step, spmd::MeshAttr mesh, llvm::StringRef text);
-
-/// Writes the pinned forms into the arguments and values of the graph, and
-/// groups its operators by them. Errors name the tensor and what is legal.
-mlir::LogicalResult applyPins(StepGraph &graph, llvm::ArrayRef<Pin> pins,
-                              PinFlags &isPinned);
+/// Writes the forms of the pins `glob:axis=form[,axis=form];...` into the
+/// arguments and values of the graph, and groups its operators by them. Errors
+/// name the tensor and what is legal.
+mlir::LogicalResult applyPins(StepGraph &graph, llvm::StringRef text);
 
 /// The graph with the pins of `text`; none, and no error, if it cannot have
 /// them.
@@ -44,19 +27,16 @@ bool obeysPins(const StepGraph &graph, llvm::StringRef text);
 
 /// Fails where an input does not divide into the microbatches that were asked
 /// for, unless a pin says how it is split: a search could only leave it whole.
-mlir::LogicalResult checkMicrobatches(StepGraph &graph,
-                                      const PinFlags &isPinned);
+mlir::LogicalResult checkMicrobatches(const StepGraph &graph);
 
 llvm::SmallVector<llvm::StringRef> getPresetNames();
 
 struct Extraction;
 
-/// The signatures of a preset, in one stage, for the problem of `graph`, which
-/// holds the pinned forms. In one strand nothing but what is pinned is split
-/// over time.
+/// The signatures of a preset, in one stage, for the problem of `graph`, under
+/// its pins. In one strand nothing but what is pinned is split over time.
 mlir::FailureOr<cost::Plan> planByPreset(StepGraph graph,
                                          const Extraction &extraction,
-                                         const PinFlags &isPinned,
                                          llvm::StringRef preset,
                                          bool isInOneStrand = false);
 
@@ -72,12 +52,10 @@ void listUndivided(const StepGraph &graph);
 /// stored forms on `axis` and, by argument, the weights that are used as stored
 /// in the forward and backward passes.
 void splitTensors(StepGraph &graph, unsigned axis,
-                  llvm::ArrayRef<bool> isPinned,
                   llvm::SmallVectorImpl<bool> &keepsStored);
 
 /// GShard's split of expert weights (arXiv:2006.16668) over `axis`; likewise.
 void splitExperts(StepGraph &graph, unsigned axis,
-                  llvm::ArrayRef<bool> isPinned,
                   llvm::SmallVectorImpl<bool> &keepsStored);
 
 } // namespace tandem::plan

@@ -70,7 +70,6 @@ private:
   double timeLimit;
   /// Plans for several meshes are searched, to take the cheapest.
   bool isOneOfMany = false;
-  PinFlags isPinned;
   std::unique_ptr<Extraction> extraction;
   std::vector<cost::Plan> starts;
   std::string clusterName;
@@ -96,16 +95,15 @@ FailureOr<cost::Cluster> Planner::getCluster() {
 }
 
 LogicalResult Planner::extract() {
-  auto parsed = parsePins(graph.step, graph.mesh, pins);
-  if (failed(parsed) || failed(applyPins(graph, *parsed, isPinned)))
+  if (failed(applyPins(graph, pins)))
     return failure();
-  if (!options.search.empty() && failed(checkMicrobatches(graph, isPinned)))
+  if (!options.search.empty() && failed(checkMicrobatches(graph)))
     return failure();
   FailureOr<cost::Cluster> cluster = getCluster();
   if (failed(cluster))
     return failure();
   clusterName = cluster->name;
-  auto extracted = extractProblem(graph, isPinned, *cluster);
+  auto extracted = extractProblem(graph, *cluster);
   if (failed(extracted))
     return failure();
   extraction = std::move(*extracted);
@@ -160,8 +158,8 @@ void Planner::addHidup() {
 
 search::SearchResult Planner::search() {
   auto addPresets = [&](bool isInOneStrand) {
-    llvm::append_range(
-        starts, findPresetPlans(graph, *extraction, isPinned, isInOneStrand));
+    llvm::append_range(starts,
+                       findPresetPlans(graph, *extraction, isInOneStrand));
   };
   // Other searches need no start, or begin with a plan of `tandem`.
   bool usesPresets = !options.noPresets && options.search == "tandem";
@@ -273,7 +271,7 @@ FailureOr<Decisions> Planner::report(const cost::Plan &plan, StringRef name,
 /// do as always. Says what it costs, if somebody asks.
 FailureOr<Decisions> Planner::takePreset() {
   const std::string &preset = options.preset;
-  auto signatures = planByPreset(graph, *extraction, isPinned, preset);
+  auto signatures = planByPreset(graph, *extraction, preset);
   if (failed(signatures))
     return failure();
   applyPlan(graph, *extraction, *signatures);

@@ -31,7 +31,7 @@ struct WeightedProduct {
 
 class SplitRegion {
 public:
-  SplitRegion(StepGraph &graph, unsigned axis, ArrayRef<bool> isPinned);
+  SplitRegion(StepGraph &graph, unsigned axis);
   virtual ~SplitRegion() = default;
 
   /// Writes stored forms of weights and of the parameters that meet the split
@@ -62,7 +62,6 @@ protected:
   StepGraph &graph;
   unsigned axis;
   int64_t size;
-  ArrayRef<bool> isPinned;
   std::vector<SmallVector<Signature>> candidates;
   std::vector<Form> forms;
   std::vector<Origins> origins;
@@ -80,10 +79,9 @@ private:
 
 } // namespace
 
-SplitRegion::SplitRegion(StepGraph &graph, unsigned axis,
-                         ArrayRef<bool> isPinned)
+SplitRegion::SplitRegion(StepGraph &graph, unsigned axis)
     : graph(graph), axis(axis), size(graph.mesh.getSize(axis)),
-      isPinned(isPinned), candidates(graph.ops.size()) {
+      candidates(graph.ops.size()) {
   for (auto [index, op] : llvm::enumerate(graph.ops))
     if (op.pass == PassKind::Forward)
       candidates[index] = op.rule.enumerate(size);
@@ -128,7 +126,7 @@ bool SplitRegion::decideWeight(const WeightedProduct &product,
       graph.getStoredForm(value, signature.operands[product.weight], size);
   if (!stored || !graph.canStore(product.argument, axis, *stored))
     return false;
-  if (isPinned[product.argument] &&
+  if (graph.isPinned(product.argument, axis) &&
       graph.arguments[product.argument].forms[axis] != *stored)
     return false;
   auto [it, isNew] = decided.insert({product.argument, *stored});
@@ -199,7 +197,8 @@ void SplitRegion::apply(SmallVectorImpl<bool> &keepsStored) {
   }
   for (auto &[argument, form] : wanted) {
     if (!form || !form->isGather() || decided.count(argument) ||
-        isPinned[argument] || !graph.canStore(argument, axis, *form))
+        graph.isPinned(argument, axis) ||
+        !graph.canStore(argument, axis, *form))
       continue;
     graph.arguments[argument].forms[axis] = *form;
     keepsStored[argument] = true;
@@ -273,15 +272,14 @@ void TensorRegion::decide() {
     walk();
     for (auto &[argument, form] : decided)
       if (form.isGather() && !confirmed.contains(argument) &&
-          !isPinned[argument])
+          !graph.isPinned(argument, axis))
         rejected.insert(argument);
   } while (rejected.size() != before);
 }
 
 void tandem::plan::splitTensors(StepGraph &graph, unsigned axis,
-                                ArrayRef<bool> isPinned,
                                 SmallVectorImpl<bool> &keepsStored) {
-  TensorRegion(graph, axis, isPinned).apply(keepsStored);
+  TensorRegion(graph, axis).apply(keepsStored);
 }
 
 //===----------------------------------------------------------------------===//
@@ -380,7 +378,6 @@ void ExpertRegion::decide() {
 }
 
 void tandem::plan::splitExperts(StepGraph &graph, unsigned axis,
-                                ArrayRef<bool> isPinned,
                                 SmallVectorImpl<bool> &keepsStored) {
-  ExpertRegion(graph, axis, isPinned).apply(keepsStored);
+  ExpertRegion(graph, axis).apply(keepsStored);
 }

@@ -96,15 +96,13 @@ tandem::plan::completePreset(const cost::SearchProblem &problem,
   return search::completePlan(problem, std::move(plan), error);
 }
 
-std::vector<cost::Plan>
-tandem::plan::findPresetPlans(const StepGraph &graph,
-                              const Extraction &extraction,
-                              const PinFlags &isPinned, bool isInOneStrand) {
+std::vector<cost::Plan> tandem::plan::findPresetPlans(
+    const StepGraph &graph, const Extraction &extraction, bool isInOneStrand) {
   std::vector<cost::Plan> presets;
   ScopedDiagnosticHandler silent(graph.mesh.getContext(),
                                  [](Diagnostic &) { return success(); });
   for (StringRef name : getPresetNames()) {
-    auto plan = planByPreset(graph, extraction, isPinned, name, isInOneStrand);
+    auto plan = planByPreset(graph, extraction, name, isInOneStrand);
     std::string error;
     if (failed(plan))
       continue;

@@ -31,7 +31,6 @@ std::optional<cost::Plan> completePreset(const cost::SearchProblem &problem,
 /// What the presets decide, where they can be had.
 std::vector<cost::Plan> findPresetPlans(const StepGraph &graph,
                                         const Extraction &extraction,
-                                        const PinFlags &isPinned,
                                         bool isInOneStrand = false);
 
 /// The cheapest of the presets that fit in memory.

@@ -45,7 +45,7 @@ struct ValueNode {
   /// sum on: it may be unfinished there. Sums that come to the update are
   /// finished before it.
   bool isSummedInUpdate = false;
-  /// Of what an operator makes, per axis: the form that a pin asks for. Empty
+  /// Per axis, the form in which a pin of the user stores or makes it. Empty
   /// without pins.
   llvm::SmallVector<std::optional<spmd::AxisForm>, 0> pinned;
 
@@ -121,6 +121,11 @@ public:
   /// `nn.matmul#17`, and `nn.layer_norm#3:1` for a second result: what
   /// problems, explanations and pins call what an operator makes.
   std::string getMadeName(unsigned value) const;
+  /// Whether a pin says the form of the value on the axis.
+  bool isPinned(unsigned value, unsigned axis) const {
+    const auto &pinned = values[value].pinned;
+    return !pinned.empty() && pinned[axis].has_value();
+  }
   /// Whether what is made has the forms that pins ask for on the axis.
   bool obeysPins(const OpNode &op, const spmd::Signature &signature,
                  unsigned axis) const;
