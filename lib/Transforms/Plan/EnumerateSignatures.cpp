@@ -7,7 +7,6 @@
 
 #include "GroupCost.h"
 #include "GroupSignatures.h"
-#include <map>
 
 using namespace mlir;
 using namespace tandem;
@@ -74,7 +73,6 @@ private:
   void visitMember(unsigned position, unsigned step);
   void addFound();
   void sortFound();
-  GroupSignatures collect() const;
 
   const StepGraph &graph;
   const OperatorGroups &groups;
@@ -309,34 +307,20 @@ void Enumeration::sortFound() {
   });
 }
 
-/// Of those with equal forms outside the fastest, in the place of the first.
-GroupSignatures Enumeration::collect() const {
-  GroupSignatures result;
-  std::map<std::vector<uint32_t>, unsigned> known;
-  for (const Found &each : found) {
-    std::vector<uint32_t> key;
-    for (const auto *layouts :
-         {&each.signature.operands, &each.signature.results})
-      for (const cost::Layout &layout : *layouts)
-        key.push_back(layout.getKey());
-    auto [it, isNew] = known.try_emplace(key, result.signatures.size());
-    if (isNew) {
-      result.signatures.push_back(each.signature);
-      result.members.push_back(each.choices);
-    } else if (each.signature.seconds < result.signatures[it->second].seconds) {
-      result.signatures[it->second] = each.signature;
-      result.members[it->second] = each.choices;
-    }
-  }
-  return result;
-}
-
 GroupSignatures Enumeration::run() && {
   for (auto &choice : choices)
     choice.fill(0);
   visitAxis(0);
   sortFound();
-  return collect();
+  cost::SignatureSet all;
+  for (Found &each : found)
+    all.push_back(std::move(each.signature));
+  GroupSignatures result;
+  for (unsigned index : findFastest(all)) {
+    result.signatures.push_back(all[index]);
+    result.members.push_back(found[index].choices);
+  }
+  return result;
 }
 
 GroupSignatures tandem::plan::enumerateSignatures(

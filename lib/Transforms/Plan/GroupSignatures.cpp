@@ -7,11 +7,29 @@
 
 #include "GroupSignatures.h"
 #include "GroupCost.h"
+#include <map>
 
 using namespace mlir;
 using namespace tandem;
 using namespace tandem::spmd;
 using namespace tandem::plan;
+
+std::vector<unsigned>
+tandem::plan::findFastest(const cost::SignatureSet &signatures) {
+  using Layouts = ArrayRef<cost::Layout>;
+  std::map<std::pair<Layouts, Layouts>, unsigned> places;
+  std::vector<unsigned> fastest;
+  for (auto [index, signature] : llvm::enumerate(signatures)) {
+    auto [it, isNew] = places.try_emplace(
+        {signature.operands, signature.results}, fastest.size());
+    if (isNew)
+      fastest.push_back(index);
+    else if (unsigned &known = fastest[it->second];
+             signature.seconds < signatures[known].seconds)
+      known = index;
+  }
+  return fastest;
+}
 
 SignatureMaker::SignatureMaker(const StepGraph &graph,
                                const cost::Cluster &cluster)

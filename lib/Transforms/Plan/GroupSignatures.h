@@ -39,6 +39,9 @@ struct GroupSignatures {
   std::vector<std::vector<MemberChoices>> members;
 };
 
+/// Of signatures with equal layouts the fastest, in the place of the first.
+std::vector<unsigned> findFastest(const cost::SignatureSet &signatures);
+
 /// The signature that `choice` stands for.
 spmd::Signature getSignature(const spmd::Rule &rule,
                              GroupSignatures::Choice choice);

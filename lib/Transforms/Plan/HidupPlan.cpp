@@ -10,7 +10,6 @@
 #include "tandem/Dialect/SPMD/MeshText.h"
 #include "tandem/Search/Descent.h"
 #include "tandem/Search/Natural.h"
-#include <map>
 
 using namespace mlir;
 using namespace tandem;
@@ -25,6 +24,17 @@ static constexpr unsigned kSpace = 0, kTime = 1;
 //===----------------------------------------------------------------------===//
 
 namespace {
+/// The forward part of a problem, under `hidup-overlapped`.
+struct ForwardProblem {
+  cost::SearchProblem problem;
+  /// Signatures of the whole problem, split over time as the presets do.
+  cost::Plan natural;
+  /// Of each operator: that of the whole problem, and for each signature a
+  /// signature there.
+  std::vector<unsigned> operators;
+  std::vector<std::vector<unsigned>> signatures;
+};
+
 class ForwardMaker {
 public:
   ForwardMaker(const cost::SearchProblem &whole, cost::Plan natural)
@@ -83,23 +93,16 @@ void ForwardMaker::addOperator(unsigned index) {
   const cost::SignatureSet &all = whole.getSignatures(index);
   const cost::Signature &inTime = all[result.natural.signatures[index]];
   bool isStored = op.kind == cost::Operator::Kind::Resident;
-  cost::SignatureSet set;
-  std::vector<unsigned> chosen;
-  std::map<std::pair<std::vector<cost::Layout>, std::vector<cost::Layout>>,
-           unsigned>
-      known;
-  for (auto [number, signature] : llvm::enumerate(all)) {
-    if (!isSameInTime(signature, inTime))
-      continue;
-    cost::Signature projected = project(signature, isStored);
-    auto [it, isNew] =
-        known.try_emplace({projected.operands, projected.results}, set.size());
-    if (!isNew && set[it->second].seconds <= projected.seconds)
-      continue;
-    set.resize(std::max<size_t>(set.size(), it->second + 1));
-    chosen.resize(set.size());
-    set[it->second] = std::move(projected);
-    chosen[it->second] = number;
+  cost::SignatureSet projected, set;
+  std::vector<unsigned> numbers, chosen;
+  for (auto [number, signature] : llvm::enumerate(all))
+    if (isSameInTime(signature, inTime)) {
+      projected.push_back(project(signature, isStored));
+      numbers.push_back(number);
+    }
+  for (unsigned index : findFastest(projected)) {
+    set.push_back(projected[index]);
+    chosen.push_back(numbers[index]);
   }
   for (unsigned &tensor : op.operands)
     tensor = tensors[tensor];
@@ -130,20 +133,6 @@ ForwardProblem ForwardMaker::run() {
     addOperator(index);
   }
   return std::move(result);
-}
-
-FailureOr<ForwardProblem>
-tandem::plan::makeForwardProblem(const StepGraph &graph,
-                                 const Extraction &extraction) {
-  if (graph.mesh.getNumSpaceAxes() != 1 || graph.mesh.getNumStrands() != 2)
-    return emitError(graph.getLoc())
-           << "search 'hidup' on the mesh " << getMeshText(graph.mesh)
-           << ", expected one axis and two microbatches: use the search tandem";
-  auto natural =
-      planByPreset(graph.onMesh(graph.mesh), extraction, "replicate");
-  if (failed(natural))
-    return failure();
-  return ForwardMaker(extraction.problem, std::move(*natural)).run();
 }
 
 //===----------------------------------------------------------------------===//
@@ -181,10 +170,23 @@ static void keepForward(const StepGraph &graph, const Extraction &extraction,
   }
 }
 
-FailureOr<cost::Plan>
-tandem::plan::planByHidup(const StepGraph &graph, const Extraction &extraction,
-                          const ForwardProblem &forward,
-                          const search::SearchOptions &options) {
+FailureOr<cost::Plan> tandem::plan::planByHidup(
+    const StepGraph &graph, const Extraction &extraction,
+    const search::SearchOptions &options,
+    function_ref<LogicalResult(const cost::SearchProblem &)> write) {
+  if (graph.mesh.getNumSpaceAxes() != 1 || graph.mesh.getNumStrands() != 2)
+    return emitError(graph.getLoc())
+           << "search 'hidup' on the mesh " << getMeshText(graph.mesh)
+           << ", expected one axis and two microbatches: use the search tandem";
+  // It knows no pins.
+  auto natural =
+      planByPreset(graph.onMesh(graph.mesh), extraction, "replicate");
+  if (failed(natural))
+    return failure();
+  ForwardProblem forward =
+      ForwardMaker(extraction.problem, std::move(*natural)).run();
+  if (failed(write(forward.problem)))
+    return failure();
   // One walk: a step's arguments stand in front, so that nearly every choice of
   // split parameters is undominated, and a proof would take seconds.
   search::SearchOptions oneWalk = options;

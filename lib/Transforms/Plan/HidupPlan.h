@@ -22,28 +22,14 @@
 
 namespace tandem::plan {
 
-/// The forward part of a problem, under `hidup-overlapped`.
-struct ForwardProblem {
-  cost::SearchProblem problem;
-  /// Signatures of the whole problem, split over time as the presets do.
-  cost::Plan natural;
-  /// Of each operator: that of the whole problem, and for each signature a
-  /// signature there.
-  std::vector<unsigned> operators;
-  std::vector<std::vector<unsigned>> signatures;
-};
-
-/// The forward part of the problem of `graph`. Fails with an error at the step
-/// if the mesh is not one space axis and two microbatches.
-mlir::FailureOr<ForwardProblem>
-makeForwardProblem(const StepGraph &graph, const Extraction &extraction);
-
 /// The plan of HiDup's search, stages and waiting collectives as for presets.
-/// Fails with an error at the step if there is no plan.
-mlir::FailureOr<cost::Plan> planByHidup(const StepGraph &graph,
-                                        const Extraction &extraction,
-                                        const ForwardProblem &forward,
-                                        const search::SearchOptions &options);
+/// Fails with an error at the step if the mesh is not one space axis and two
+/// microbatches, if there is no plan, or if `write` fails with the problem that
+/// is searched.
+mlir::FailureOr<cost::Plan> planByHidup(
+    const StepGraph &graph, const Extraction &extraction,
+    const search::SearchOptions &options,
+    llvm::function_ref<mlir::LogicalResult(const cost::SearchProblem &)> write);
 
 } // namespace tandem::plan
 

@@ -241,12 +241,6 @@ static void writeArguments(const StepGraph &graph, llvm::raw_ostream &os) {
   }
 }
 
-static bool isFull(const Signature &signature) {
-  auto full = [](AxisForm form) { return form.isFull(); };
-  return llvm::all_of(signature.operands, full) &&
-         llvm::all_of(signature.results, full);
-}
-
 static void writeOperators(const StepGraph &graph, bool hasSources,
                            llvm::raw_ostream &os) {
   for (auto [index, op] : llvm::enumerate(graph.ops)) {

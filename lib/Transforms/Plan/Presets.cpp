@@ -293,14 +293,12 @@ static bool splitsParameters(const StepGraph &graph, unsigned axis) {
 }
 
 static bool isIdle(const StepGraph &graph, unsigned axis) {
-  auto isFull = [](AxisForm form) { return form.isFull(); };
   return llvm::all_of(graph.arguments,
                       [&](const ArgumentNode &node) {
                         return node.forms[axis].isFull();
                       }) &&
          llvm::all_of(graph.ops, [&](const OpNode &op) {
-           return llvm::all_of(op.signatures[axis].operands, isFull) &&
-                  llvm::all_of(op.signatures[axis].results, isFull);
+           return isFull(op.signatures[axis]);
          });
 }
 

@@ -205,11 +205,10 @@ FailureOr<cost::Plan> Planner::find() {
 
 FailureOr<cost::Plan>
 Planner::findHidup(const search::SearchOptions &ofSearch) {
-  FailureOr<ForwardProblem> forward = makeForwardProblem(graph, *extraction);
-  if (failed(forward) ||
-      (options.search == kHidup && failed(writeProblem(forward->problem))))
-    return failure();
-  return planByHidup(graph, *extraction, *forward, ofSearch);
+  return planByHidup(
+      graph, *extraction, ofSearch, [&](const cost::SearchProblem &problem) {
+        return options.search == kHidup ? writeProblem(problem) : success();
+      });
 }
 
 FailureOr<cost::Plan> Planner::findOneOfMany(double limit) {

@@ -250,6 +250,12 @@ bool tandem::plan::isSplit(const Signature &signature) {
          llvm::any_of(signature.results, isGather);
 }
 
+bool tandem::plan::isFull(const Signature &signature) {
+  auto isFull = [](AxisForm form) { return form.isFull(); };
+  return llvm::all_of(signature.operands, isFull) &&
+         llvm::all_of(signature.results, isFull);
+}
+
 std::string tandem::plan::printShape(RankedTensorType type) {
   std::string text;
   llvm::raw_string_ostream os(text);

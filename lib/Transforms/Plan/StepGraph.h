@@ -87,8 +87,10 @@ struct ResultNode {
   int argument = -1;
 };
 
-/// Whether an operand or a result is split on the signature's axis.
+/// Whether an operand or a result is split on the signature's axis, and whether
+/// all of them are `full` there.
 bool isSplit(const spmd::Signature &signature);
+bool isFull(const spmd::Signature &signature);
 
 /// `[8, 16]`.
 std::string printShape(mlir::RankedTensorType type);
