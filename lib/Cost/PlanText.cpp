@@ -137,8 +137,11 @@ bool PlanParser::parseHeader() {
   if (word == "peak")
     return readNumber(plan.peak, "B");
   if (word == "hash") {
+    // Said here, before the first line that happens not to fit.
     plan.structureHash = getWord(1);
-    return true;
+    std::string expected = getStructureHash(problem);
+    return plan.structureHash == expected ||
+           failWord(1, expected + ", the hash of this problem: search again");
   }
   if (word == "optimal") {
     plan.isOptimal = getWord(1) == "yes";

@@ -50,7 +50,7 @@ static std::optional<Plan> readPlan(const SearchProblem &problem,
   return parsePlan(problem, text, path, error);
 }
 
-/// A plan of another graph may parse by chance; prices may differ.
+/// A plan without a hash may parse by chance; prices may differ.
 static std::optional<Plan> readPlanFor(const SearchProblem &problem,
                                        const std::string &path,
                                        std::string &error) {
