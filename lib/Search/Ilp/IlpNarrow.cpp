@@ -15,8 +15,7 @@ IlpModel::IlpModel(const SearchProblem &problem, const IlpStages &stages,
                    const IlpNode &node, ChangeTable &table, IlpFreedom freedom,
                    double scale, std::function<bool()> isStopped)
     : allowed(node.allowed), forms(problem, stages, allowed, table, program,
-                                   freedom, std::move(isStopped)),
-      relaxer(program) {
+                                   freedom, std::move(isStopped)) {
   if (forms.isCut)
     return;
   time.emplace(forms, program, scale);
@@ -73,7 +72,7 @@ static size_t countAllowed(const IlpChoices &allowed) {
 IlpSolution IlpSearch::relaxWithCuts(IlpModel &model) {
   constexpr unsigned kMaxRounds = 5;
   for (unsigned round = 0;; ++round) {
-    IlpSolution relaxation = model.relaxer.solve(getOptions());
+    IlpSolution relaxation = model.program.relax(getOptions());
     if (relaxation.status != IlpSolution::Status::Optimal ||
         round == kMaxRounds)
       return relaxation;

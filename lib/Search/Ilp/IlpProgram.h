@@ -17,6 +17,7 @@
 #include "../Infinity.h"
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 namespace tandem::search {
@@ -81,9 +82,11 @@ public:
   /// The solver's tolerances are absolute (1e-7): rows and objective should be
   /// in units in which that is little.
   IlpSolution solve(const IlpOptions &options) const;
+  /// Without its integers: columns may be fractions. Solved again with more
+  /// rows, it begins where the last time ended.
+  IlpSolution relax(const IlpOptions &options);
 
 private:
-  friend class IlpRelaxer;
   struct Column {
     double lower, upper, cost = 0;
     bool isInteger;
@@ -93,33 +96,21 @@ private:
     double lower, upper;
   };
 
+  /// HiGHS, which is deleted with it.
+  using Solver = std::unique_ptr<void, void (*)(void *)>;
+
   int addColumn(double lower, double upper, bool isInteger);
   void pass(void *solver, bool isRelaxed) const;
+  void addRelaxedRows();
   void read(void *solver, IlpSolution &solution) const;
 
   std::vector<Column> columns;
   std::vector<Row> rows;
   /// A row without terms that cannot hold.
   bool isContradictory = false;
-};
-
-/// A program without its integers: columns may be fractions. It is solved again
-/// with more rows, beginning where the last time ended.
-class IlpRelaxer {
-public:
-  explicit IlpRelaxer(const IntegerProgram &program) : program(program) {}
-  ~IlpRelaxer();
-
-  IlpSolution solve(const IlpOptions &options);
-
-private:
-  void addRows();
-
-  const IntegerProgram &program;
-  /// The solver, once it has the program.
-  void *solver = nullptr;
-  /// Of the program, that the solver has.
-  size_t numRows = 0;
+  /// What relaxes it, once it is asked to, and how many rows that has.
+  Solver relaxer{nullptr, nullptr};
+  size_t numRelaxedRows = 0;
 };
 
 } // namespace tandem::search

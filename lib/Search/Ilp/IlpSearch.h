@@ -51,7 +51,6 @@ struct IlpModel {
   IlpForms forms;
   /// Nothing if the making of the forms was stopped.
   std::optional<IlpTime> time;
-  IlpRelaxer relaxer;
 };
 
 IlpChoices allowAll(const cost::SearchProblem &problem);

@@ -72,12 +72,6 @@ enum HighsStatus { // kHighsModelStatus...
 enum HighsCallbackKind { SimplexInterrupt = 1, IpmInterrupt, MipInterrupt = 6 };
 
 namespace {
-/// Deletes the solver at the end of the scope.
-struct Highs {
-  void *solver = Highs_create();
-  ~Highs() { Highs_destroy(solver); }
-};
-
 /// What a run knows of itself while it runs.
 struct Watch {
   const IlpOptions &options;
@@ -201,44 +195,39 @@ static void run(void *solver, const IlpOptions &options) {
   Highs_run(solver);
 }
 
-IlpRelaxer::~IlpRelaxer() {
-  if (solver)
-    Highs_destroy(solver);
-}
-
-/// Those that the program has got since the last run.
-void IlpRelaxer::addRows() {
-  for (; numRows < program.rows.size(); ++numRows) {
-    const IntegerProgram::Row &row = program.rows[numRows];
+/// Those that the program has got since it was relaxed.
+void IntegerProgram::addRelaxedRows() {
+  for (; numRelaxedRows < rows.size(); ++numRelaxedRows) {
+    const Row &row = rows[numRelaxedRows];
     std::vector<HighsInt> indices;
     std::vector<double> values;
     append(row.terms, indices, values);
-    Highs_addRow(solver, row.lower, row.upper,
+    Highs_addRow(relaxer.get(), row.lower, row.upper,
                  static_cast<HighsInt>(indices.size()), indices.data(),
                  values.data());
   }
 }
 
-IlpSolution IlpRelaxer::solve(const IlpOptions &options) {
+IlpSolution IntegerProgram::relax(const IlpOptions &options) {
   IlpSolution relaxation;
-  if (program.isContradictory) {
+  if (isContradictory) {
     relaxation.status = IlpSolution::Status::Infeasible;
     return relaxation;
   }
-  bool isNew = !solver;
+  bool isNew = !relaxer;
   if (isNew)
-    solver = Highs_create();
-  setOptions(solver, options);
-  Highs_zeroAllClocks(solver);
+    relaxer = Solver(Highs_create(), Highs_destroy);
+  setOptions(relaxer.get(), options);
+  Highs_zeroAllClocks(relaxer.get());
   if (isNew) {
-    program.pass(solver, /*isRelaxed=*/true);
-    numRows = program.rows.size();
+    pass(relaxer.get(), /*isRelaxed=*/true);
+    numRelaxedRows = rows.size();
   }
-  addRows();
-  run(solver, options);
-  relaxation.status = getStatus(solver);
+  addRelaxedRows();
+  run(relaxer.get(), options);
+  relaxation.status = getStatus(relaxer.get());
   if (relaxation.status == IlpSolution::Status::Optimal)
-    program.read(solver, relaxation);
+    read(relaxer.get(), relaxation);
   return relaxation;
 }
 
@@ -258,15 +247,15 @@ IlpSolution IntegerProgram::solve(const IlpOptions &options) const {
     solution.status = IlpSolution::Status::Infeasible;
     return solution;
   }
-  Highs highs;
-  setOptions(highs.solver, options);
-  Highs_setDoubleOptionValue(highs.solver, "objective_bound", options.most);
-  pass(highs.solver, /*isRelaxed=*/false);
-  run(highs.solver, options);
-  solution.status = getStatus(highs.solver);
+  Solver highs(Highs_create(), Highs_destroy);
+  setOptions(highs.get(), options);
+  Highs_setDoubleOptionValue(highs.get(), "objective_bound", options.most);
+  pass(highs.get(), /*isRelaxed=*/false);
+  run(highs.get(), options);
+  solution.status = getStatus(highs.get());
   if (solution.status == IlpSolution::Status::Optimal ||
       solution.status == IlpSolution::Status::Stopped)
-    read(highs.solver, solution);
+    read(highs.get(), solution);
   dropDear(solution, options.most);
   return solution;
 }
