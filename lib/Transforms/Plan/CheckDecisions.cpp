@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "CheckDecisions.h"
+#include "CopyUses.h"
 #include <set>
 
 using namespace mlir;
@@ -15,98 +16,6 @@ using namespace tandem::plan;
 
 static constexpr llvm::StringLiteral kSlotAdvice =
     "; leave out 'in ...' to have the slots chosen";
-
-//===----------------------------------------------------------------------===//
-// Who takes what
-//===----------------------------------------------------------------------===//
-
-namespace {
-/// Who takes a value in which forms, by the signatures of a graph and the
-/// stages of decisions. Both must live as long.
-class CopyUses {
-public:
-  CopyUses(const StepGraph &graph, const Decisions &decisions)
-      : stages(graph, decisions.stages), graph(graph), decisions(decisions) {}
-
-  /// The stage that makes the value; none for an argument or a source.
-  std::optional<unsigned> getMadeIn(unsigned value) const;
-  /// The stage of the first operator or result of `pass` that takes the value
-  /// in `forms`, or in any if there are none; nothing if none does.
-  std::optional<unsigned> findStage(unsigned value, PassKind pass,
-                                    const Forms *forms = nullptr) const;
-  /// In which the value is there for copies to `forms`: as it was made, but a
-  /// gradient as the sum over time.
-  Forms getMade(unsigned value, PassKind pass, const Forms &forms) const;
-  /// The forms that a copy has on the way: those of its decision, or one change
-  /// of what was made.
-  SmallVector<Forms, 2> getPath(unsigned value, PassKind pass,
-                                const Forms &forms) const;
-  /// How many collectives lead from the gradient to the copy; a slice sends
-  /// nothing.
-  unsigned countCollectives(const PlannedWait &wait) const;
-
-  const StageNumbers stages;
-
-private:
-  const StepGraph &graph;
-  const Decisions &decisions;
-};
-} // namespace
-
-std::optional<unsigned> CopyUses::getMadeIn(unsigned value) const {
-  int producer = graph.values[value].producer;
-  int group = producer < 0 ? -1 : graph.getGroups().groupOf[producer];
-  return group < 0 ? std::nullopt : std::optional(stages.getOfGroup(group));
-}
-
-std::optional<unsigned> CopyUses::findStage(unsigned value, PassKind pass,
-                                            const Forms *forms) const {
-  std::optional<unsigned> first;
-  const OperatorGroups &groups = graph.getGroups();
-  for (const Use &use : graph.values[value].uses) {
-    Part part{Part::Kind::Result, use.operand};
-    PassKind ofUse = PassKind::Update;
-    if (use.op < graph.ops.size()) {
-      if (groups.groupOf[use.op] < 0)
-        continue;
-      part = {Part::Kind::Group, unsigned(groups.groupOf[use.op])};
-      ofUse = groups.groups[part.index].pass;
-    }
-    if (ofUse != pass || (forms && graph.getWanted(use) != *forms))
-      continue;
-    unsigned stage = stages.get(part);
-    first = std::min(first.value_or(stage), stage);
-  }
-  return first;
-}
-
-Forms CopyUses::getMade(unsigned value, PassKind pass,
-                        const Forms &forms) const {
-  Forms made = graph.getForms(value);
-  for (auto [axis, form] : llvm::enumerate(made))
-    if (pass == PassKind::Update && graph.mesh.isTime(axis) &&
-        form.isReduce() && forms[axis].isFull())
-      form = AxisForm::full();
-  return made;
-}
-
-SmallVector<Forms, 2> CopyUses::getPath(unsigned value, PassKind pass,
-                                        const Forms &forms) const {
-  for (const PlannedCopy &copy : decisions.copies)
-    if (copy.value == value && copy.pass == pass && copy.path.back() == forms)
-      return copy.path;
-  return {getMade(value, pass, forms), forms};
-}
-
-unsigned CopyUses::countCollectives(const PlannedWait &wait) const {
-  unsigned count = 0;
-  auto path = getPath(wait.value, PassKind::Update, wait.forms);
-  for (auto [from, to] : llvm::zip(path, ArrayRef(path).drop_front()))
-    for (unsigned axis = 0; axis < graph.mesh.getNumAxes(); ++axis)
-      count += !graph.mesh.isTime(axis) && from[axis] != to[axis] &&
-               !from[axis].isFull();
-  return count;
-}
 
 namespace {
 class DecisionChecker {
