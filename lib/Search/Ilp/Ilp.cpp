@@ -88,7 +88,8 @@ double IlpSearch::getTimeLeft() const {
 
 /// Of what no solver looks after.
 bool IlpSearch::isStopped() {
-  return !end.proceeds(0, result.plan ? result.plan->cost : 0, bound);
+  return !end.proceeds(0, result.plan ? result.plan->cost : 0,
+                       getBoundOfStages());
 }
 
 bool IlpSearch::fail(std::string error) {
@@ -113,27 +114,27 @@ IlpOptions IlpSearch::getOptions() {
     solver.progress = [this](double best, double newBound) {
       double seconds = best < kInfinity ? best / scale : 0;
       double least = hasGivenStrands ? 0 : newBound / scale;
-      return end.proceeds(0, seconds, std::max(bound, least));
+      return end.proceeds(0, seconds, std::max(getBoundOfStages(), least));
     };
   return solver;
 }
 
-void IlpSearch::takeBound(const IlpSolution &solution, IlpNode &node) {
+void IlpSearch::takeBound(const IlpSolution &solution) {
   result.numVisited += solution.numNodes + 1;
   double proven = solution.bound;
   // Of a program without a choice the solver gives no bound.
   if (solution.status == IlpSolution::Status::Optimal)
     proven = std::isfinite(proven) ? std::min(proven, solution.objective)
                                    : solution.objective;
-  takeBound(proven, node);
+  takeBound(proven);
 }
 
 /// Plans dearer than the best one may have been left out of the program.
-void IlpSearch::takeBound(double proven, IlpNode &node) const {
+void IlpSearch::takeBound(double proven) {
   proven /= scale;
   if (result.plan)
     proven = std::min(proven, result.plan->cost);
-  node.bound = std::max(node.bound, proven);
+  bound = std::max(bound, proven);
 }
 
 /// The plan is kept if it fits and is the cheapest so far.
@@ -153,14 +154,13 @@ bool IlpSearch::takePlan(Plan plan) {
   return true;
 }
 
-bool IlpSearch::isClosed(const IlpNode &node) const {
+bool IlpSearch::isClosed() const {
   double gap = std::max(options.gap, kIlpTolerance);
-  return result.plan &&
-         result.plan->cost - node.bound <= gap * result.plan->cost;
+  return result.plan && result.plan->cost - bound <= gap * result.plan->cost;
 }
 
-bool IlpSearch::takeSolution(const IlpForms &forms, const IlpSolution &solution,
-                             IlpNode &node) {
+bool IlpSearch::takeSolution(const IlpForms &forms,
+                             const IlpSolution &solution) {
   switch (solution.status) {
   case IlpSolution::Status::Failed:
     return fail("the solver gave up, expected a solution or a proof that there "
@@ -171,13 +171,13 @@ bool IlpSearch::takeSolution(const IlpForms &forms, const IlpSolution &solution,
   case IlpSolution::Status::Stopped:
     break;
   }
-  takeBound(solution, node);
+  takeBound(solution);
   if (onlyBounds)
     return false;
   if (!solution.values.empty())
     takePlan(forms.getPlan(solution));
   return !failed && solution.status == IlpSolution::Status::Optimal &&
-         !end.isOver() && !isClosed(node);
+         !end.isOver() && !isClosed();
 }
 
 //===----------------------------------------------------------------------===//
@@ -196,23 +196,17 @@ bool IlpSearch::isWhole(const IlpForms &forms) const {
 }
 
 void IlpSearch::searchWithLimit(const IlpStages &stages) {
-  IlpNode root{allowed, bound};
-  std::unique_ptr<IlpModel> model = makeModel(stages, root, IlpFreedom::None);
+  std::unique_ptr<IlpModel> model = makeModel(stages, IlpFreedom::None);
   if (!model)
     return;
   if (problem.memoryLimit != kNoLimit)
     IlpMemory(model->forms, model->program).limitStages();
-  solve(*model, root);
-  bound = root.bound;
+  solve(*model);
 }
 
 void IlpSearch::search(const IlpStages &stages) {
   searchStrands(stages);
-  IlpNode root{allowed, bound};
-  bool isDone = searchWithoutLimit(stages, root);
-  allowed = root.allowed;
-  bound = root.bound;
-  if (!isDone)
+  if (!searchWithoutLimit(stages))
     searchWithLimit(stages);
 }
 

@@ -7,15 +7,16 @@
 
 #include "IlpSearch.h"
 #include <algorithm>
+#include <utility>
 
 using namespace tandem::cost;
 using namespace tandem::search;
 
 IlpModel::IlpModel(const SearchProblem &problem, const IlpStages &stages,
-                   const IlpNode &node, ChangeTable &table, IlpFreedom freedom,
+                   IlpChoices given, ChangeTable &table, IlpFreedom freedom,
                    double scale, std::function<bool()> isStopped)
-    : allowed(node.allowed), forms(problem, stages, allowed, table, program,
-                                   freedom, std::move(isStopped)) {
+    : allowed(std::move(given)), forms(problem, stages, allowed, table, program,
+                                       freedom, std::move(isStopped)) {
   if (forms.isCut)
     return;
   time.emplace(forms, program, scale);
@@ -24,16 +25,15 @@ IlpModel::IlpModel(const SearchProblem &problem, const IlpStages &stages,
 
 /// Nothing if it was stopped.
 std::unique_ptr<IlpModel> IlpSearch::makeModel(const IlpStages &stages,
-                                               const IlpNode &node,
                                                IlpFreedom freedom) {
   auto model =
-      std::make_unique<IlpModel>(problem, stages, node, table, freedom, scale,
-                                 [this] { return isStopped(); });
+      std::make_unique<IlpModel>(problem, stages, allowed, table, freedom,
+                                 scale, [this] { return isStopped(); });
   if (model->forms.isCut)
     return nullptr;
   for (const IlpCut &cut : cuts)
     model->time->addCut(cut);
-  if (node.allowed == allowAll(problem))
+  if (allowed == allowAll(problem))
     coversAll = isWhole(model->forms);
   return model;
 }
@@ -45,17 +45,16 @@ std::unique_ptr<IlpModel> IlpSearch::makeModel(const IlpStages &stages,
 /// Forbids signatures with which a plan costs more than the best one, by the
 /// relaxation's reduced costs. Returns how many.
 unsigned IlpSearch::forbidDear(const IlpForms &forms,
-                               const IlpSolution &relaxation,
-                               IlpNode &node) const {
+                               const IlpSolution &relaxation) {
   double most = result.plan->cost * scale * (1 + kIlpTolerance);
   unsigned count = 0;
-  for (unsigned op = 0; op < node.allowed.size(); ++op)
-    for (unsigned s = 0; s < node.allowed[op].size(); ++s)
-      if (node.allowed[op][s] &&
+  for (unsigned op = 0; op < allowed.size(); ++op)
+    for (unsigned s = 0; s < allowed[op].size(); ++s)
+      if (allowed[op][s] &&
           relaxation.objective +
                   relaxation.reducedCosts[forms.getColumn(op, s)] >
               most) {
-        node.allowed[op][s] = false;
+        allowed[op][s] = false;
         ++count;
       }
   return count;
@@ -86,42 +85,41 @@ IlpSolution IlpSearch::relaxWithCuts(IlpModel &model) {
   }
 }
 
-/// Bounds the node, and forbids the signatures that a plan cheaper than the
+/// Bounds the plans, and forbids the signatures that a plan cheaper than the
 /// best one cannot have. What they leave makes a program that is smaller and
 /// tighter, so that more can go. Returns the program, nothing if it was
 /// stopped.
-std::unique_ptr<IlpModel> IlpSearch::narrow(const IlpStages &stages,
-                                            IlpNode &node) {
+std::unique_ptr<IlpModel> IlpSearch::narrow(const IlpStages &stages) {
   constexpr double kWorthwhile = 0.03;
   for (;;) {
-    std::unique_ptr<IlpModel> model = makeModel(stages, node, getFreedom());
+    std::unique_ptr<IlpModel> model = makeModel(stages, getFreedom());
     if (!model || !result.plan)
       return model;
     IlpSolution relaxation = relaxWithCuts(*model);
-    // All plans of the node are dearer.
+    // All plans are dearer.
     if (relaxation.status == IlpSolution::Status::Infeasible)
-      node.bound = result.plan->cost;
+      bound = result.plan->cost;
     if (relaxation.status != IlpSolution::Status::Optimal)
       return model;
-    takeBound(relaxation.objective, node);
-    double numAllowed = static_cast<double>(countAllowed(node.allowed));
-    unsigned numForbidden = forbidDear(model->forms, relaxation, node);
-    if (isClosed(node) || numForbidden < kWorthwhile * numAllowed)
+    takeBound(relaxation.objective);
+    double numAllowed = static_cast<double>(countAllowed(allowed));
+    unsigned numForbidden = forbidDear(model->forms, relaxation);
+    if (isClosed() || numForbidden < kWorthwhile * numAllowed)
       return model;
   }
 }
 
-/// By the solver. False if the optimum of the node does not fit, of which the
-/// program does not know.
-bool IlpSearch::solve(IlpModel &model, IlpNode &node) {
+/// By the solver. False if the optimum does not fit, of which the program does
+/// not know.
+bool IlpSearch::solve(IlpModel &model) {
   for (unsigned round = 0; round < kMaxIlpRounds; ++round) {
     IlpSolution solution = model.program.solve(getOptions());
-    bool isOpen = takeSolution(model.forms, solution, node);
+    bool isOpen = takeSolution(model.forms, solution);
     bool isInfeasible = solution.status == IlpSolution::Status::Infeasible;
     if (isInfeasible && result.plan)
-      node.bound = result.plan->cost * (1 - options.gap);
+      bound = result.plan->cost * (1 - options.gap);
     if (coversAll && round == 0)
-      boundOfAll = node.bound;
+      boundOfAll = bound;
     if (isInfeasible && !result.plan) {
       // All plans that are left are too large.
       result.isInfeasible = coversAll && round == 0;
@@ -135,13 +133,13 @@ bool IlpSearch::solve(IlpModel &model, IlpNode &node) {
   return true;
 }
 
-bool IlpSearch::searchWithoutLimit(const IlpStages &stages, IlpNode &root) {
-  std::unique_ptr<IlpModel> model = narrow(stages, root);
+bool IlpSearch::searchWithoutLimit(const IlpStages &stages) {
+  std::unique_ptr<IlpModel> model = narrow(stages);
   if (coversAll)
-    boundOfAll = root.bound;
-  if (!model || isClosed(root) || (result.plan && isStopped()))
+    boundOfAll = bound;
+  if (!model || isClosed() || (result.plan && isStopped()))
     return true;
-  return solve(*model, root);
+  return solve(*model);
 }
 
 /// Signatures over time only of stages in which the best plan has some.
@@ -162,11 +160,13 @@ IlpChoices IlpSearch::getStrandsOfBest(const IlpStages &stages) const {
 }
 
 void IlpSearch::searchStrands(const IlpStages &stages) {
-  if (!result.plan || problem.getNumStrands() == 1 || isClosed({{}, bound}))
+  if (!result.plan || problem.getNumStrands() == 1 || isClosed())
     return;
-  IlpNode root{getStrandsOfBest(stages), bound};
+  IlpChoices all = std::exchange(allowed, getStrandsOfBest(stages));
   hasGivenStrands = true;
-  searchWithoutLimit(stages, root);
+  searchWithoutLimit(stages);
   hasGivenStrands = false;
-  result.strandsBound = getProven(*result.plan, root.bound);
+  result.strandsBound = getProven(*result.plan, bound);
+  allowed = std::move(all);
+  bound = 0;
 }

@@ -33,17 +33,10 @@ constexpr double kIlpTolerance = 1e-7;
 /// Solutions that may turn out to be dearer or larger than the program thinks.
 constexpr unsigned kMaxIlpRounds = 1000;
 
-/// Some of the plans with the given stages.
-struct IlpNode {
-  /// What those that are cheaper than the best plan can have.
-  IlpChoices allowed;
-  double bound = 0; // s
-};
-
-/// The integer program of a node.
+/// The integer program of plans with given stages and signatures.
 struct IlpModel {
   IlpModel(const cost::SearchProblem &problem, const IlpStages &stages,
-           const IlpNode &node, cost::ChangeTable &table, IlpFreedom freedom,
+           IlpChoices allowed, cost::ChangeTable &table, IlpFreedom freedom,
            double scale, std::function<bool()> isStopped);
 
   IlpChoices allowed;
@@ -76,6 +69,8 @@ private:
   double getScale() const;
   double getTimeLeft() const;
   bool isStopped();
+  /// Of all plans with the given stages.
+  double getBoundOfStages() const { return hasGivenStrands ? 0 : bound; }
   void search(const IlpStages &stages);
   void searchWithLimit(const IlpStages &stages);
   /// Whether plans with larger stages are no cheaper than those of the forms.
@@ -85,30 +80,28 @@ private:
   }
   IlpOptions getOptions();
   /// False when no further solution is needed.
-  bool takeSolution(const IlpForms &forms, const IlpSolution &solution,
-                    IlpNode &node);
-  void takeBound(const IlpSolution &solution, IlpNode &node);
-  void takeBound(double proven, IlpNode &node) const;
+  bool takeSolution(const IlpForms &forms, const IlpSolution &solution);
+  void takeBound(const IlpSolution &solution);
+  void takeBound(double proven);
   bool takePlan(cost::Plan plan);
-  bool isClosed(const IlpNode &node) const;
+  bool isClosed() const;
   bool fail(std::string error);
   void explainInfeasible(const IlpForms &forms);
   void claim();
 
   //--- IlpNarrow.cpp
   /// Whether an optimum was found that fits, or the search has to end.
-  bool searchWithoutLimit(const IlpStages &stages, IlpNode &root);
+  bool searchWithoutLimit(const IlpStages &stages);
   IlpChoices getStrandsOfBest(const IlpStages &stages) const;
   /// First the plans that have strands where the best one has them: a program
   /// that is much smaller.
   void searchStrands(const IlpStages &stages);
   std::unique_ptr<IlpModel> makeModel(const IlpStages &stages,
-                                      const IlpNode &node, IlpFreedom freedom);
-  unsigned forbidDear(const IlpForms &forms, const IlpSolution &relaxation,
-                      IlpNode &node) const;
-  std::unique_ptr<IlpModel> narrow(const IlpStages &stages, IlpNode &node);
+                                      IlpFreedom freedom);
+  unsigned forbidDear(const IlpForms &forms, const IlpSolution &relaxation);
+  std::unique_ptr<IlpModel> narrow(const IlpStages &stages);
   IlpSolution relaxWithCuts(IlpModel &model);
-  bool solve(IlpModel &model, IlpNode &node);
+  bool solve(IlpModel &model);
 
   const cost::SearchProblem &problem;
   const SearchOptions &options;
@@ -121,8 +114,8 @@ private:
   IlpChoices allowed;
   /// Rows that programs with other choices left have, too.
   std::vector<IlpCut> cuts;
-  /// For plans with the given stages.
-  double bound = 0;
+  /// For plans with the given stages, and strands if they are given.
+  double bound = 0; // s
   /// What bounds the plans with the given stages bounds all plans.
   bool coversAll = false;
   /// For all plans. Forbidden solutions might be good with other stages.

@@ -448,7 +448,7 @@ TEST(IlpTest, CutsLeaveAllPlans) {
     IlpStages stages(problem, ends);
     ChangeTable table(problem);
     double scale = kUnits / best.cost;
-    IlpModel model(problem, stages, {allowAll(problem), 0}, table,
+    IlpModel model(problem, stages, allowAll(problem), table,
                    IlpFreedom::OfMemory, scale, [] { return false; });
     Random random(seed);
     for (unsigned slot = 0; slot < kMaxSlots; ++slot) {
