@@ -44,7 +44,7 @@ EXPORTS = {
 EXPORT_LIMITS = {"llama 8b": {"cpu_s": 20}}
 # Models, their options, those of the search alone, and what they may take.
 SEARCHES = [
-    ("llama 8b", LLAMA, [], {"cpu_s": 5, "memory_B": 2**30, "gap": 0.03}),
+    ("llama 8b", LLAMA, [], {"cpu_s": 2, "memory_B": 2**30, "gap": 0.03}),
     ("llama 8b", LLAMA, ["--search-time-limit", "60"], {"gap": 0.01}),
     ("gpt 48 layers", LLAMA, [], {"cpu_s": 5}),
     ("gpt 175b", [*GPT3, "--recompute"], [], {"cpu_s": 15, "gap": 1}),

@@ -205,6 +205,22 @@ TEST_P(AttentionTest, WideHeads) {
           {.withinRows = width == 128, .after = 0, .dropout = 0.2});
 }
 
+/// More queries than the widest of these have in a block; tiles of which every
+/// key is seen, and draws by fours in all rows of a warp.
+TEST_P(AttentionTest, WideHeadsInSeveralBlocks) {
+  Attention sizes = {.queries = 150,
+                     .keys = 148,
+                     .width = 128,
+                     .valueWidth = 100,
+                     .scale = 0.1};
+  check(sizes, {.withinRows = true, .dropout = 0.3});
+  check(sizes, {.after = 0, .dropout = 0.2});
+  check(sizes, {.mask = ElementType::I1, .maskExtents = {1, 1, 150, 148}});
+  check(sizes, {.mask = GetParam(), .maskExtents = {1, 1, 150, 1}});
+  sizes.keys = 69;
+  check(sizes, {.dropout = 0.3});
+}
+
 TEST_P(AttentionTest, GroupsOfHeads) {
   for (int64_t keyHeads : {1, 2, 6})
     check({.batch = 2,

@@ -207,10 +207,14 @@ static std::string check(const Arguments &arguments,
     return "found no problem, expected 'tandem-plan PROBLEM', see --help";
   if (std::string error = findConflict(given); !error.empty())
     return error;
-  for (std::string name : {"--search-time-limit", "--without"})
-    if (given.count(name) && searchesNothing(given))
-      return "found " + name +
-             " without a search, expected a search or --explain";
+  if (given.count("--search-time-limit") && searchesNothing(given))
+    return "found --search-time-limit without a search, expected a search or "
+           "--explain";
+  bool hasPlan = given.count("--check") || given.count("--replan") ||
+                 given.count("--compare");
+  if (given.count("--without") && (hasPlan || arguments.search != "tandem"))
+    return "found --without where nothing is searched by 'tandem', whose "
+           "mechanisms it leaves out";
   if (given.count("--stages") && arguments.search != "ilp")
     return "found --stages with the search '" + arguments.search +
            "', expected --search ilp, which takes them";

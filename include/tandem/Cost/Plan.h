@@ -93,9 +93,10 @@ std::string printSeconds(double seconds);
 std::string print(const SearchProblem &problem, const Plan &plan);
 
 /// Parses a plan for `problem`: signatures stand in it as text and must be
-/// among the operator's. On failure returns nothing and sets `error` to one
-/// line `NAME:LINE: what was found, what was expected`. Does not check legality
-/// beyond that: see `verifyPlan`.
+/// among the operator's, and a hash, if it has one, is the problem's. On
+/// failure returns nothing and sets `error` to one line `NAME:LINE: what was
+/// found, what was expected`. Does not check legality beyond that: see
+/// `verifyPlan`.
 std::optional<Plan> parsePlan(const SearchProblem &problem,
                               std::string_view text, std::string_view name,
                               std::string &error);

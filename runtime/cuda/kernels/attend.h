@@ -6,13 +6,13 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A block has 64 *rows*, which are queries (of the output, and of the gradient
-// of queries) or keys (of the gradients of keys and values), and goes over the
-// others, the *columns*, a tile at a time. The softmax is put together from
-// tiles (Milakov and Gimelshein, "Online normalizer calculation for softmax",
-// 2018; Dao, "FlashAttention-2", 2023); the backward has the weights again from
-// the log-sum-exp. Each block alone writes its rows, and adds up in the order
-// of tiles, so nothing depends on the order of blocks.
+// A block has 64 or 128 *rows*, which are queries (of the output, and of the
+// gradient of queries) or keys (of the gradients of keys and values), and goes
+// over the others, the *columns*, a tile at a time. The softmax is put together
+// from tiles (Milakov and Gimelshein, "Online normalizer calculation for
+// softmax", 2018; Dao, "FlashAttention-2", 2023); the backward has the weights
+// again from the log-sum-exp. Each block alone writes its rows, and adds up in
+// the order of tiles, so nothing depends on the order of blocks.
 //
 //===----------------------------------------------------------------------===//
 
@@ -96,7 +96,8 @@ private:
   static constexpr int kWidth = Way::kWidth, kTile = Way::kTile;
   static constexpr int kBlockRows = at::kTileWarps * Way::kWarpRows;
   using Facts = FactsOf<kBlockRows>;
-  static_assert(kTile <= kBlockRows); // facts are of either
+  // Facts are of either, one of a thread.
+  static_assert(kTile <= kBlockRows && kBlockRows <= at::kTileThreads);
   static constexpr uint32_t kFactBytes = at::factBytes(kBlockRows);
   static constexpr uint32_t kRowBytes = at::rowBytes(kWidth, sizeof(T));
   static_assert(kRowBytes == Way::kStride * sizeof(T));

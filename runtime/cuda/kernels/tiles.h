@@ -80,6 +80,7 @@ template <typename Piece> TANDEM_INLINE void clear(Piece &piece) {
 /// those by which they are.
 template <int WarpRows, int Width, int Tile> struct MmaBf16 {
   static constexpr int kWarpRows = WarpRows, kWidth = Width, kTile = Tile;
+  static_assert(WarpRows % 16 == 0);
   using Element = Bf16;
   using Scores = MmaPiece<WarpRows, Tile>;
   using Outputs = MmaPiece<WarpRows, Width>;
