@@ -194,11 +194,16 @@ static std::string findConflict(const std::set<std::string_view> &given) {
   return "";
 }
 
-/// Whether nothing is searched, neither a plan nor other forms.
+/// Whether no plan is searched, as there is one.
+static bool hasPlan(const std::set<std::string_view> &given) {
+  return given.count("--check") || given.count("--replan") ||
+         given.count("--compare");
+}
+
+/// Whether nothing is searched, neither a plan nor other forms. What is
+/// compared is not explained.
 static bool searchesNothing(const std::set<std::string_view> &given) {
-  bool hasPlan = given.count("--check") || given.count("--replan");
-  bool explains = given.count("--explain") || given.count("--json");
-  return given.count("--compare") || (hasPlan && !explains);
+  return hasPlan(given) && !given.count("--explain") && !given.count("--json");
 }
 
 static std::string check(const Arguments &arguments,
@@ -210,9 +215,8 @@ static std::string check(const Arguments &arguments,
   if (given.count("--search-time-limit") && searchesNothing(given))
     return "found --search-time-limit without a search, expected a search or "
            "--explain";
-  bool hasPlan = given.count("--check") || given.count("--replan") ||
-                 given.count("--compare");
-  if (given.count("--without") && (hasPlan || arguments.search != "tandem"))
+  if (given.count("--without") &&
+      (hasPlan(given) || arguments.search != "tandem"))
     return "found --without where nothing is searched by 'tandem', whose "
            "mechanisms it leaves out";
   if (given.count("--stages") && arguments.search != "ilp")

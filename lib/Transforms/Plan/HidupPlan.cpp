@@ -100,9 +100,9 @@ void ForwardMaker::addOperator(unsigned index) {
       projected.push_back(project(signature, isStored));
       numbers.push_back(number);
     }
-  for (unsigned index : findFastest(projected)) {
-    set.push_back(projected[index]);
-    chosen.push_back(numbers[index]);
+  for (unsigned fastest : findFastest(projected)) {
+    set.push_back(projected[fastest]);
+    chosen.push_back(numbers[fastest]);
   }
   for (unsigned &tensor : op.operands)
     tensor = tensors[tensor];
