@@ -276,8 +276,9 @@ Status writeSafetensors(const std::string &path,
                         const std::map<std::string, std::string> &metadata) {
   // The new file takes the place of a regular one, never of a device.
   std::error_code ignored;
-  if (std::filesystem::exists(path, ignored) &&
-      !std::filesystem::is_regular_file(path, ignored))
+  std::filesystem::file_status there = std::filesystem::status(path, ignored);
+  if (std::filesystem::exists(there) &&
+      !std::filesystem::is_regular_file(there))
     return errorOf("cannot write '", path, "': expected a regular file");
   std::string header = headerText(tensors, metadata);
   uint64_t length = header.size();

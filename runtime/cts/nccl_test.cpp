@@ -233,6 +233,8 @@ protected:
       return left;
     auto file = SafetensorsFile::open(saved);
     EXPECT_OK(file.status());
+    if (!file.ok())
+      return left;
     for (const auto &[name, view] : file->tensors()) {
       auto *data = static_cast<const uint8_t *>(view.data);
       size_t bytes = size_t(numElements(view.shape) * elementBytes(view.type));

@@ -224,7 +224,7 @@ TEST_F(ProcessesTest, AProcessWithoutMemoryIsTheErrorOfAll) {
   EXPECT_EQ(errorOfEnd(children[0]), "process 1 ended with error: " + error);
 }
 
-/// A loss that is no number ends all by the same words.
+/// A loss that is no number ends all by the same words, and leaves no file.
 TEST_F(ProcessesTest, ARefusalIsThatOfAll) {
   Tensor w = tensorOf<float>({4}, {1, 2, 3, 4}),
          lr = tensorOf<float>({}, {.5f});
@@ -236,10 +236,12 @@ TEST_F(ProcessesTest, ARefusalIsThatOfAll) {
                                              {"step/step", step.view()},
                                              {"batch.0/x", x.view()}}));
   std::string program = at(isJoint() ? "p4" : "p2");
-  for (Child &child : startAll(2, {program, "--data", at("d.safetensors")}))
+  for (Child &child : startAll(
+           2, {program, "--data", at("d.safetensors"), "--save", at("saved")}))
     EXPECT_EQ(errorOfEnd(child),
               "step 1, command 2 'check loss': loss is nan, expected a finite "
               "value\n");
+  EXPECT_FALSE(std::filesystem::exists(at("saved")));
 }
 
 } // namespace

@@ -15,9 +15,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <fcntl.h>
 #include <filesystem>
-#include <fstream>
 #include <thread>
+#include <unistd.h>
 
 namespace tandem::run {
 
@@ -230,15 +231,24 @@ Status Runner::run() {
 }
 } // namespace
 
-/// Tried before the first step, so that no run is lost at its end.
+/// Tried before the first step, so that no run is lost at its end. Processes
+/// of a host may try one path at a time: only who made the file removes it.
 static Status checkWritable(const std::string &path) {
   if (path.empty())
     return Status::success();
-  bool existed = std::filesystem::exists(path);
-  if (!std::ofstream(path, std::ios::binary | std::ios::app))
+  int file =
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  bool made = file >= 0;
+  if (!made && errno == EEXIST) {
+    file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    if (file < 0 && errno == ENOENT)
+      return Status::success(); // another process made it, and removed it
+  }
+  if (file < 0)
     return Status::error("cannot write '" + path +
                          "': " + std::strerror(errno));
-  if (!existed)
+  ::close(file);
+  if (made)
     std::filesystem::remove(path);
   return Status::success();
 }
@@ -257,8 +267,12 @@ Status run(const Options &options) {
        {options.save, options.trace, options.saveTimes, options.stats})
     if (Status status = checkWritable(path); !status.ok())
       return status;
-  if (std::filesystem::exists(options.save) &&
-      !std::filesystem::is_regular_file(options.save))
+  // Asked once, as another process may remove it in between.
+  std::error_code none;
+  if (std::filesystem::file_status there =
+          std::filesystem::status(options.save, none);
+      std::filesystem::exists(there) &&
+      !std::filesystem::is_regular_file(there))
     return Status::error("cannot write '" + options.save +
                          "': expected a regular file");
   SessionOptions session{.threads = options.threads,
