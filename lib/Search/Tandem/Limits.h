@@ -234,8 +234,9 @@ constexpr uint64_t kEntryWork = 100, kFillWork = 1 << 18;
 /// slots.
 constexpr unsigned kMinChain = 3, kChainPasses = 3;
 constexpr double kChainGain = 2;
-/// What costs so many times the best plan is as good as impossible.
-constexpr double kForbidden = 2;
+/// What costs so many times the best plan is as good as impossible; and what is
+/// impossible, so many times what all operators take at most.
+constexpr double kForbidden = 2, kSumForbidden = 100;
 /// What making a node's model takes per factor, in numbers.
 constexpr uint64_t kNodeFactorWork = 5000;
 /// When less than this share of its values is left, a node is set up anew.

@@ -221,7 +221,7 @@ FactorGraph::getRow(const FactorKind &kind, size_t produced, Price price,
   }
   // The first user finds no copies.
   bool isFirst = price == Price::Serial && !kind.isInUpdates;
-  if (weights.isBound && !isFirst && facts.does(Mechanism::Stations))
+  if (weights.isBound && !isFirst)
     addStations(kind, steps, isFinal, best);
   return best;
 }

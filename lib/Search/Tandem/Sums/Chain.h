@@ -46,8 +46,10 @@ private:
   bool ended = false;
 };
 
-/// Layouts are numbers below 64.
+/// Layouts are numbers below `kMaxLayouts`, of which a word is a set.
 struct SumChain {
+  static constexpr size_t kMaxLayouts = 64;
+
   /// The choices of a slot: what its user wants; and for each of a choice's
   /// layouts whether the copy may wait, and whether it begins a stage: it may
   /// be made of what those before left, not of what its own stage makes.

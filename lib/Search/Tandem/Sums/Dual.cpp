@@ -285,7 +285,7 @@ std::vector<unsigned> SumDual::round() {
       const Slot &slot = slots[i];
       unsigned role = slot.part->roleOf[choice.back()];
       for (unsigned j = 0; j < slot.size; ++j)
-        offers[slot.first + j] = j == role ? 0 : 10 * model.forbidden;
+        offers[slot.first + j] = j == role ? 0 : kImpossible * model.forbidden;
       if (factors[slot.factor].chain)
         factors[slot.factor].chain->change(slot.index);
     }

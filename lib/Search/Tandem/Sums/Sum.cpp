@@ -154,7 +154,7 @@ void SumModel::addVariables() {
     for (unsigned i = 0; i < signatures.size(); ++i)
       variable.values.push_back(i);
   }
-  forbidden = 1 + 100 * dearest;
+  forbidden = 1 + kSumForbidden * dearest;
 }
 
 void SumModel::addStages() {

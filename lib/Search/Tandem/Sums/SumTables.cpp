@@ -39,7 +39,7 @@ bool SumModel::fillChain(SumTable &table, const AllRoles &all,
                          const std::vector<Role> &order, uint64_t maxSteps,
                          std::map<Layout, unsigned> &numberOf) {
   auto isBefore = [](const Role &a, const Role &b) { return a.slot < b.slot; };
-  if (numLayouts > 64 || all.size() < kMinChain ||
+  if (numLayouts > SumChain::kMaxLayouts || all.size() < kMinChain ||
       !std::is_sorted(order.begin(), order.end(), isBefore))
     return false;
   std::vector<SumChain::Slot> slots;
