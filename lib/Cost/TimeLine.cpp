@@ -6,224 +6,132 @@
 //===----------------------------------------------------------------------===//
 
 #include "TimeLine.h"
-#include "tandem/Cost/Slots.h"
-#include <deque>
+#include "tandem/Cost/Line.h"
 #include <tuple>
 
 using namespace tandem::cost;
 
-namespace {
-/// What a stage does, before it is divided into steps.
-struct StageWork {
-  bool joins = false, dependsOnStrand = false;
-  std::array<double, kMaxAxes> collectivePerStrand{}, collectiveOnce{};
-  double computationPerStrand = 0, computationOnce = 0, sums = 0;
-};
-
-/// A waiting copy in the queue.
-struct Waiter {
-  unsigned copy;
-  double seconds;
-};
-
-class TimeLine {
-public:
-  TimeLine(const SearchProblem &problem, const Placement &placement,
-           CostReport &report)
-      : problem(problem), placement(placement), report(report),
-        interference(problem), numStrands(problem.getNumStrands()),
-        spans(placement.copies.size()) {}
-
-  void addWork();
-  void makeSteps();
-  void makeSlots();
-
-  std::vector<std::optional<WaitSpan>> takeSpans() { return std::move(spans); }
-
-  const Plan *plan = nullptr;
-
-private:
-  void addOperator(unsigned op);
-  void enqueue(unsigned step);
-  void takeWaiting(double computation, double collective, Slot &slot,
-                   unsigned stage);
-  void exposeWaiting();
-
-  const SearchProblem &problem;
-  const Placement &placement;
-  CostReport &report;
-  Interference interference;
-  int64_t numStrands;
-  std::vector<StageWork> work;
-  /// Waiting copies by the stage of their gradient, in the order of producers.
-  std::vector<std::vector<unsigned>> waitersOf;
-  std::deque<Waiter> queue;
-  std::vector<std::optional<WaitSpan>> spans;
-};
-} // namespace
-
-void TimeLine::addOperator(unsigned op) {
-  const Operator &info = problem.operators[op];
-  if (info.isArgument())
-    return;
-  StageWork &stage = work[placement.stageOf[op]];
-  double seconds = problem.getSignatures(op)[plan->signatures[op]].seconds;
-  if (problem.isOverTime(problem.getSignatures(op)[plan->signatures[op]])) {
-    stage.dependsOnStrand = true;
-    stage.computationPerStrand += seconds;
-  } else {
-    stage.computationOnce += seconds;
-  }
-}
-
-void TimeLine::addWork() {
-  work.resize(placement.numStages);
-  waitersOf.resize(placement.numStages);
-  for (unsigned op = 0; op < problem.operators.size(); ++op)
-    addOperator(op);
-  for (const PlacedTensor &tensor : placement.tensors)
-    if (tensor.isSummed && tensor.stage != kBeforeAll) {
-      work[tensor.stage].sums += tensor.sumSeconds;
-      report.secondsOverTime += tensor.sumSeconds;
-    }
-  for (unsigned i = 0; i < placement.copies.size(); ++i) {
-    const PlacedCopy &copy = placement.copies[i];
-    if (copy.waits) {
-      waitersOf[placement.tensors[copy.copy.tensor].stage].push_back(i);
-      continue;
-    }
-    StageWork &stage = work[copy.stage];
-    stage.joins |= copy.change.joins;
-    stage.computationOnce += copy.change.local;
-    report.secondsOverTime += copy.change.local;
-    for (unsigned q = 0; q < kMaxAxes; ++q) {
-      stage.collectivePerStrand[q] += copy.change.collectivePerStrand[q];
-      stage.collectiveOnce[q] += copy.change.collectiveOnce[q];
-    }
-  }
-  auto getProducer = [&](unsigned copy) {
-    unsigned tensor = placement.copies[copy].copy.tensor;
-    return std::make_tuple(placement.tensors[tensor].producer, tensor, copy);
-  };
-  for (std::vector<unsigned> &waiters : waitersOf)
-    std::sort(waiters.begin(), waiters.end(), [&](unsigned a, unsigned b) {
-      return getProducer(a) < getProducer(b);
-    });
-}
-
-void TimeLine::makeSteps() {
-  for (unsigned i = 0; i < work.size(); ++i) {
-    const StageWork &stage = work[i];
-    bool isSplit = numStrands > 1 && stage.dependsOnStrand && !stage.joins;
-    int64_t numSteps = isSplit ? numStrands : 1;
-    // One strand does the work of all.
-    double share = static_cast<double>(isSplit ? 1 : numStrands);
-    report.stageStrands.push_back(numSteps);
-    for (int64_t strand = 0; strand < numSteps; ++strand) {
-      bool isFirst = strand == 0, isLast = strand + 1 == numSteps;
-      Step step{i, static_cast<unsigned>(strand), 0, 0};
-      for (unsigned q = 0; q < kMaxAxes; ++q)
-        step.collective = std::max(step.collective,
-                                   share * stage.collectivePerStrand[q] +
-                                       (isFirst ? stage.collectiveOnce[q] : 0));
-      step.computation = share * stage.computationPerStrand +
-                         (isFirst ? stage.computationOnce : 0) +
-                         (isLast ? stage.sums : 0);
-      report.steps.push_back(step);
-    }
-  }
-}
-
-/// The gradients that `step` finished enter the queue.
-void TimeLine::enqueue(unsigned step) {
-  const Step &done = report.steps[step];
-  if (done.strand + 1 != report.stageStrands[done.stage])
-    return;
-  for (unsigned copy : waitersOf[done.stage])
-    queue.push_back({copy, placement.copies[copy].change.getTotal(numStrands)});
-}
-
-void TimeLine::takeWaiting(double computation, double collective, Slot &slot,
-                           unsigned stage) {
-  double waiting = 0;
-  for (const Waiter &waiter : queue)
-    waiting += waiter.seconds;
-  double room = interference.getRoom(computation, collective, slot.isSerial) -
-                problem.pieceLatency;
-  double taken = std::min(waiting, std::max(0.0, room));
-  if (queue.empty() || taken <= 0)
-    return;
-  slot.waited = taken;
-  slot.seconds =
-      slot.isSerial
-          ? slot.seconds + interference.beta * taken
-          : interference.getSlot(computation, collective + taken, false);
-  // What empties the queue takes all of it, whatever the rounding.
-  bool takesAll = taken == waiting;
-  while (!queue.empty() && (takesAll || taken > 0)) {
-    Waiter &waiter = queue.front();
-    std::optional<WaitSpan> &span = spans[waiter.copy];
-    if (!span)
-      span = WaitSpan{stage, stage};
-    span->last = stage;
+void WaitQueue::take(LineState &, double taken, bool takesAll) {
+  while (begin < end && (takesAll || taken > 0)) {
+    Waiter &waiter = waiters[begin];
+    mark(waiter);
     if (!takesAll && taken < waiter.seconds) {
       waiter.seconds -= taken;
       return;
     }
     taken -= waiter.seconds;
-    queue.pop_front();
+    ++begin;
   }
 }
 
-void TimeLine::exposeWaiting() {
-  unsigned stage = std::min(placement.firstUpdateStage,
-                            placement.numStages ? placement.numStages - 1 : 0);
-  for (const Waiter &waiter : queue) {
-    report.exposedWait += waiter.seconds;
-    std::optional<WaitSpan> &span = spans[waiter.copy];
-    if (!span)
-      span = WaitSpan{stage, stage};
-    span->last = stage;
-  }
-  queue.clear();
-}
+namespace {
+/// Writes a line down. What waits is summed up anew, so that no rounding adds
+/// up.
+class Recorder : public WaitQueue {
+public:
+  explicit Recorder(CostReport &report) : report(report) {}
 
-void TimeLine::makeSlots() {
-  size_t numSteps = report.steps.size();
-  // Slot j holds the collectives of step j and the computation of step j - 1.
-  for (size_t j = 0; j <= numSteps; ++j) {
-    double computation = j > 0 ? report.steps[j - 1].computation : 0;
-    double collective = j < numSteps ? report.steps[j].collective : 0;
-    unsigned stage = report.steps[std::min(j, numSteps - 1)].stage;
-    Slot slot;
-    if (j < numSteps) {
-      bool isFirst = report.steps[j].strand == 0;
-      slot.isSerial =
-          report.stageStrands[stage] == 1 ||
-          (isFirst && stage > 0 && report.stageStrands[stage - 1] == 1);
+  void addStep(double collective, double computation) {
+    auto index = static_cast<unsigned>(stage);
+    report.stageStrands.resize(index + 1);
+    report.steps.push_back(
+        {index, report.stageStrands[index]++, collective, computation});
+  }
+  void addSlot(const Slot &slot) { report.slots.push_back(slot); }
+  void take(LineState &line, double taken, bool takesAll) {
+    WaitQueue::take(line, taken, takesAll);
+    line.waiting = getSeconds();
+  }
+  void arrive(LineState &line) {
+    WaitQueue::arrive(line);
+    line.waiting = getSeconds();
+  }
+  void expose(const LineState &line) {
+    report.exposedWait += line.waiting;
+    WaitQueue::expose(line);
+  }
+
+private:
+  double getSeconds() const {
+    double seconds = 0;
+    for (size_t i = begin; i < end; ++i)
+      seconds += waiters[i].seconds;
+    return seconds;
+  }
+
+  CostReport &report;
+};
+} // namespace
+
+/// What each stage does.
+static std::vector<StageWork> getWork(const SearchProblem &problem,
+                                      const Plan &plan,
+                                      const Placement &placement,
+                                      CostReport &report) {
+  std::vector<StageWork> work(placement.numStages);
+  for (unsigned op = 0; op < problem.operators.size(); ++op) {
+    const Signature &signature = problem.getSignatures(op)[plan.signatures[op]];
+    if (!problem.operators[op].isArgument())
+      work[placement.stageOf[op]].add(signature, problem.isOverTime(signature));
+  }
+  for (const PlacedTensor &tensor : placement.tensors)
+    if (tensor.isSummed && tensor.stage != kBeforeAll) {
+      work[tensor.stage].sums += tensor.sumSeconds;
+      report.secondsOverTime += tensor.sumSeconds;
     }
-    slot.seconds = interference.getSlot(computation, collective, slot.isSerial);
-    takeWaiting(computation, collective, slot, stage);
-    report.seconds += slot.seconds;
-    report.slots.push_back(slot);
-    if (j > 0)
-      enqueue(j - 1);
-    // The first update is computed in the next slot.
-    if (j == numSteps ||
-        (stage == placement.firstUpdateStage && report.steps[j].strand == 0))
-      exposeWaiting();
-  }
-  report.seconds += report.exposedWait;
+  for (const PlacedCopy &copy : placement.copies)
+    if (!copy.waits) {
+      work[copy.stage].add(copy.change);
+      report.secondsOverTime += copy.change.local;
+    }
+  return work;
+}
+
+/// Copies that wait, in the order of their gradients' producers.
+static std::vector<unsigned> getWaiters(const Placement &placement) {
+  std::vector<unsigned> waiters;
+  for (unsigned i = 0; i < placement.copies.size(); ++i)
+    if (placement.copies[i].waits)
+      waiters.push_back(i);
+  auto getProducer = [&](unsigned copy) {
+    unsigned tensor = placement.copies[copy].copy.tensor;
+    return std::make_tuple(placement.tensors[tensor].producer, tensor, copy);
+  };
+  std::ranges::sort(waiters, {}, getProducer);
+  return waiters;
 }
 
 std::vector<std::optional<WaitSpan>>
 tandem::cost::layOut(const SearchProblem &problem, const Plan &plan,
                      const Placement &placement, CostReport &report) {
-  TimeLine line(problem, placement, report);
-  line.plan = &plan;
-  line.addWork();
-  line.makeSteps();
-  if (!report.steps.empty())
-    line.makeSlots();
-  return line.takeSpans();
+  std::vector<std::optional<WaitSpan>> spans(placement.copies.size());
+  std::vector<StageWork> work = getWork(problem, plan, placement, report);
+  if (work.empty())
+    return spans;
+  std::vector<unsigned> waiters = getWaiters(placement);
+  auto getStage = [&](unsigned copy) {
+    return placement.tensors[placement.copies[copy].copy.tensor].stage;
+  };
+  Line line(problem);
+  LineState state;
+  Recorder recorder(report);
+  for (unsigned stage = 0; stage < work.size(); ++stage) {
+    recorder.stage = static_cast<int>(stage);
+    line.close<Recorder &>(state, work[stage], 0,
+                           stage == placement.firstUpdateStage, recorder);
+    for (size_t i = recorder.waiters.size();
+         i < waiters.size() && getStage(waiters[i]) == int(stage); ++i) {
+      const ChangeCost &change = placement.copies[waiters[i]].change;
+      recorder.waiters.push_back({change.getTotal(problem.getNumStrands())});
+    }
+  }
+  line.finish<Recorder &>(state, recorder);
+  for (size_t i = 0; i < waiters.size(); ++i)
+    spans[waiters[i]] = {static_cast<unsigned>(recorder.waiters[i].first),
+                         static_cast<unsigned>(recorder.waiters[i].last)};
+  // What is left over counts last.
+  for (const Slot &slot : report.slots)
+    report.seconds += slot.seconds;
+  report.seconds += report.exposedWait;
+  return spans;
 }

@@ -77,6 +77,7 @@
 
 #include "tandem/Cost/Changes.h"
 #include "tandem/Cost/Plan.h"
+#include "tandem/Cost/Slots.h"
 
 namespace tandem::cost {
 
@@ -85,14 +86,6 @@ struct Step {
   unsigned stage, strand;
   double collective = 0;  // c, s
   double computation = 0; // p, s
-};
-
-/// A slot: what step j communicates beside what step j - 1 computes.
-struct Slot {
-  double seconds = 0;
-  /// Seconds taken from the waiting queue.
-  double waited = 0;
-  bool isSerial = false;
 };
 
 /// A legal plan's cost with what it is made of.

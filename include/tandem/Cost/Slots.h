@@ -18,6 +18,14 @@
 
 namespace tandem::cost {
 
+/// A slot: what step j communicates beside what step j - 1 computes.
+struct Slot {
+  double seconds = 0;
+  /// Seconds taken from the waiting queue.
+  double waited = 0;
+  bool isSerial = false;
+};
+
 /// beta and gamma of an overlapped slot.
 struct Interference {
   double beta = 0, gamma = 0;

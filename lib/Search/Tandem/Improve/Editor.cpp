@@ -106,12 +106,9 @@ void PlanEditor::addOperator(unsigned op, int sign) {
     return;
   const Signature &signature = problem.getSignatures(op)[edited.signatures[op]];
   EditedStage &stage = stages[edited.stageOf[op]];
-  if (facts.isPerStrand(signature)) {
-    stage.numOverTime += sign;
-    stage.work.computationPerStrand += sign * signature.seconds;
-  } else {
-    stage.work.computationOnce += sign * signature.seconds;
-  }
+  bool isOverTime = facts.isPerStrand(signature);
+  stage.numOverTime += isOverTime ? sign : 0;
+  stage.work.add(signature, isOverTime, sign);
   setFlags(stage);
 }
 
@@ -164,12 +161,7 @@ void PlanEditor::addTensor(unsigned tensor, int sign) {
     logStage(copy.stage);
     EditedStage &stage = stages[copy.stage];
     stage.numJoins += copy.change->joins ? sign : 0;
-    stage.work.computationOnce += sign * copy.change->local;
-    for (unsigned q = 0; q < kMaxAxes; ++q) {
-      stage.work.collectivePerStrand[q] +=
-          sign * copy.change->collectivePerStrand[q];
-      stage.work.collectiveOnce[q] += sign * copy.change->collectiveOnce[q];
-    }
+    stage.work.add(*copy.change, sign);
     setFlags(stage);
   }
 }

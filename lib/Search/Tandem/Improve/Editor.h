@@ -20,7 +20,7 @@
 
 #include "Tandem/Improve/CopyPlacer.h"
 #include "Tandem/Limits.h"
-#include "Tandem/Stages/Line.h"
+#include "tandem/Cost/Line.h"
 
 namespace tandem::search {
 
@@ -91,11 +91,15 @@ public:
 private:
   /// A stage is named by its first operator.
   struct EditedStage {
-    StageWork work;
+    cost::StageWork work;
     double leaving = 0;
     int numJoins = 0, numOverTime = 0, numWaiting = 0;
   };
-  struct WaitQueue;
+  /// What waits, for the account of memory: it is held by stages.
+  struct Waiting : cost::WaitQueue {
+    /// Of each waiter its tensor, and which of its copies it is.
+    std::vector<std::pair<unsigned, unsigned>> copies;
+  };
 
   //--- Tandem/Improve/Editor.cpp
   void rebuild();
@@ -128,13 +132,13 @@ private:
   //--- Tandem/Improve/EditorScore.cpp
   double getSeconds();
   void writeLines(unsigned first);
-  double getSecondsWithQueue(WaitQueue &queue);
-  void holdWaiting(const WaitQueue &queue, int sign);
+  double getSecondsWithQueue(Waiting &queue);
+  void holdWaiting(const Waiting &queue, int sign);
   int64_t getExcess() const;
 
   const Facts &facts;
   const cost::SearchProblem &problem;
-  Line line;
+  cost::Line line;
   bool hasLimit;
   unsigned firstUpdate;
   uint64_t work = 0;
@@ -153,7 +157,7 @@ private:
   int64_t residentBytes = 0;
   /// Per stage the time line before it, of the plan that was kept last, and its
   /// seconds.
-  std::vector<LineState> lines;
+  std::vector<cost::LineState> lines;
   double keptSeconds = 0;
   unsigned numKept = 0;
   /// Stages that changed since then.

@@ -11,44 +11,6 @@
 using namespace tandem::cost;
 using namespace tandem::search;
 
-/// What waits, for the account of memory: first in, first out (Cost.h,
-/// *Waiting*).
-struct PlanEditor::WaitQueue {
-  struct Waiter {
-    unsigned tensor, copy;
-    double seconds;
-    /// Stages in whose slots its first and last piece are taken.
-    int first = -1, last = -1;
-  };
-  std::vector<Waiter> waiters;
-  /// Those before `begin` are gone, those from `end` on arrive later.
-  size_t begin = 0, end = 0;
-  int stage = 0;
-
-  void mark(Waiter &waiter) const {
-    if (waiter.first < 0)
-      waiter.first = stage;
-    waiter.last = stage;
-  }
-  void take(double taken, bool takesAll) {
-    while (begin < end && (takesAll || taken > 0)) {
-      Waiter &waiter = waiters[begin];
-      mark(waiter);
-      if (!takesAll && taken < waiter.seconds) {
-        waiter.seconds -= taken;
-        return;
-      }
-      taken -= waiter.seconds;
-      ++begin;
-    }
-  }
-  void arrive() { end = waiters.size(); }
-  void expose() {
-    for (; begin < end; ++begin)
-      mark(waiters[begin]);
-  }
-};
-
 static bool isEqual(const LineState &a, const LineState &b) {
   return a.previous == b.previous && a.waiting == b.waiting &&
          a.arriving == b.arriving && a.previousIsOne == b.previousIsOne;
@@ -86,7 +48,7 @@ double PlanEditor::getSeconds() {
   return state.seconds;
 }
 
-double PlanEditor::getSecondsWithQueue(WaitQueue &queue) {
+double PlanEditor::getSecondsWithQueue(Waiting &queue) {
   LineState state;
   unsigned numOperators = problem.operators.size(), last = 0;
   for (unsigned stage = 0; stage < numOperators;
@@ -95,39 +57,40 @@ double PlanEditor::getSecondsWithQueue(WaitQueue &queue) {
     last = stage;
     ++work;
     const EditedStage &info = stages[stage];
-    line.close<WaitQueue &>(state, info.work, info.leaving,
-                            stage == firstUpdate, queue);
+    line.close<Waiting &>(state, info.work, info.leaving, stage == firstUpdate,
+                          queue);
     if (info.numWaiting == 0)
       continue;
     for (unsigned op = stage; op < edited.nextStage[stage]; ++op)
       for (unsigned tensor : problem.operators[op].results)
         for (unsigned i = 0; i < tensors[tensor].copies.size(); ++i)
-          if (const EditedCopy &copy = tensors[tensor].copies[i]; copy.waits)
-            queue.waiters.push_back(
-                {tensor, i, copy.change->getTotal(facts.numStrands)});
+          if (const EditedCopy &copy = tensors[tensor].copies[i]; copy.waits) {
+            queue.waiters.push_back({copy.change->getTotal(facts.numStrands)});
+            queue.copies.emplace_back(tensor, i);
+          }
   }
   queue.stage = static_cast<int>(last);
-  line.finish<WaitQueue &>(state, queue);
+  line.finish<Waiting &>(state, queue);
   return state.seconds;
 }
 
 /// Holds what waits and its gradients, or no longer.
-void PlanEditor::holdWaiting(const WaitQueue &queue, int sign) {
+void PlanEditor::holdWaiting(const Waiting &queue, int sign) {
   for (size_t i = 0; i < queue.waiters.size(); ++i) {
     const WaitQueue::Waiter &waiter = queue.waiters[i];
-    const EditedTensor &made = tensors[waiter.tensor];
-    const EditedCopy &copy = made.copies[waiter.copy];
+    auto [tensor, place] = queue.copies[i];
+    const EditedTensor &made = tensors[tensor];
+    const EditedCopy &copy = made.copies[place];
     unsigned first = waiter.first < 0 ? copy.op : waiter.first;
     if (!copy.isInPlace)
       hold(sign * copy.bytes, std::min(first, copy.op), copy.lastOp, false);
     // The last of a gradient's copies frees it.
-    if (i + 1 < queue.waiters.size() &&
-        queue.waiters[i + 1].tensor == waiter.tensor)
+    if (i + 1 < queue.waiters.size() && queue.copies[i + 1].first == tensor)
       continue;
     unsigned last = made.lastOp;
-    for (size_t j = i + 1; j-- > 0 && queue.waiters[j].tensor == waiter.tensor;)
+    for (size_t j = i + 1; j-- > 0 && queue.copies[j].first == tensor;)
       last = std::max<int>(last, queue.waiters[j].last);
-    holdTensor(waiter.tensor, last, sign);
+    holdTensor(tensor, last, sign);
   }
 }
 
@@ -152,7 +115,7 @@ int64_t PlanEditor::getExcess() const {
 Score PlanEditor::getScore() {
   if (!hasLimit)
     return {getSeconds(), 0};
-  WaitQueue queue;
+  Waiting queue;
   Score score;
   score.seconds = getSecondsWithQueue(queue);
   holdWaiting(queue, 1);

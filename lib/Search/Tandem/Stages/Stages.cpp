@@ -71,12 +71,7 @@ bool StagePlanner::extend(Front &front, unsigned op) const {
     return false;
   if (facts.isArgument(op))
     return true;
-  if (facts.isPerStrand(signature)) {
-    front.work.dependsOnStrand = true;
-    front.work.computationPerStrand += signature.seconds;
-  } else {
-    front.work.computationOnce += signature.seconds;
-  }
+  front.work.add(signature, facts.isPerStrand(signature));
   return true;
 }
 
@@ -92,6 +87,34 @@ bool StagePlanner::sourcesAgree(unsigned a, unsigned b) const {
   return true;
 }
 
+static double getExcess(double a, double b) { return std::max(0.0, a - b); }
+
+/// At most this many seconds can `a` lose on `b` from now on, if both go on in
+/// the same way: the cost is Lipschitz in each number, as a second more of a
+/// step's computation or communication costs at most one, and never gains.
+double StagePlanner::getMostLost(const Front &a, const Front &b) const {
+  double k = static_cast<double>(facts.numStrands);
+  const LineState &aLine = a.line, &bLine = b.line;
+  const StageWork &aWork = a.work, &bWork = b.work;
+  double excess =
+      getExcess(aLine.previous, bLine.previous) +
+      getExcess(aLine.waiting, bLine.waiting) +
+      getExcess(aLine.arriving, bLine.arriving) +
+      getExcess(a.leaving, b.leaving) +
+      k * getExcess(aWork.computationPerStrand, bWork.computationPerStrand) +
+      getExcess(aWork.computationOnce, bWork.computationOnce) +
+      getExcess(aWork.sums, bWork.sums);
+  // A step's communication is the largest over the queues.
+  double perStrand = 0, once = 0;
+  for (unsigned q = 0; q < kMaxAxes; ++q) {
+    perStrand = std::max(perStrand, getExcess(aWork.collectivePerStrand[q],
+                                              bWork.collectivePerStrand[q]));
+    once = std::max(
+        once, getExcess(aWork.collectiveOnce[q], bWork.collectiveOnce[q]));
+  }
+  return excess + k * perStrand + once;
+}
+
 bool StagePlanner::isNoWorse(const Front &a, const Front &b) const {
   // The cheap questions first.
   double lead = b.line.seconds - a.line.seconds;
@@ -105,9 +128,7 @@ bool StagePlanner::isNoWorse(const Front &a, const Front &b) const {
            forms->aliveBytes[b.begin] + b.made ||
        a.workspace > b.workspace))
     return false;
-  return a.line.seconds + getMostLost(a.line, a.work, a.leaving, b.line, b.work,
-                                      b.leaving, facts.numStrands) <=
-             b.line.seconds &&
+  return a.line.seconds + getMostLost(a, b) <= b.line.seconds &&
          sourcesAgree(a.begin, b.begin);
 }
 

@@ -16,7 +16,7 @@
 #define TANDEM_LIB_SEARCH_TANDEM_STAGES_STAGES_H
 
 #include "Tandem/Problem/Forms.h"
-#include "Tandem/Stages/Line.h"
+#include "tandem/Cost/Line.h"
 
 namespace tandem::search {
 
@@ -44,8 +44,8 @@ public:
 private:
   /// A division of the operators so far; the last stage is open.
   struct Front {
-    LineState line;
-    StageWork work;
+    cost::LineState line;
+    cost::StageWork work;
     double leaving = 0;
     unsigned begin = 0;
     int64_t made = 0, workspace = 0;
@@ -69,13 +69,14 @@ private:
   bool extend(Front &front, unsigned op) const;
   void prune();
   double getRank(const Front &front) const;
+  double getMostLost(const Front &a, const Front &b) const;
   bool isNoWorse(const Front &a, const Front &b) const;
   bool sourcesAgree(unsigned a, unsigned b) const;
   std::optional<double> finish(cost::Plan &plan);
 
   const Facts &facts;
   const cost::SearchProblem &problem;
-  Line line;
+  cost::Line line;
   /// What a second that waits counts in a rank.
   double waitPrice;
   //--- Of the plan at hand.
