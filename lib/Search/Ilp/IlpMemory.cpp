@@ -16,6 +16,10 @@ using namespace tandem::search;
 /// The limit in units of the program: the solver's tolerances are absolute.
 constexpr double kLimit = 1e6;
 
+/// Of what a holding is made: of a tensor in one of its layouts, or its sum in
+/// place of it; and of a sum beside it.
+constexpr IlpGroup::Key kWhole = {0, 0}, kSum = {1, 0};
+
 IlpMemory::IlpMemory(const IlpForms &forms, IntegerProgram &program)
     : forms(forms), problem(forms.problem), stages(forms.stages),
       program(program), isTiedOutput(problem.getTiedOutputs()),
@@ -34,11 +38,11 @@ double IlpMemory::getBytes(unsigned tensor, const Layout &layout) const {
   return toUnits(problem.getBytes(tensor, layout));
 }
 
-void IlpMemory::hold(Expr bytes, double largest, int first, int last) {
+void IlpMemory::hold(IlpSum bytes, int first, int last) {
   first = std::max(first, 0);
   last = std::max(last, 0);
-  if (!bytes.empty() && first <= last)
-    holdings.push_back({std::move(bytes), largest, first, last});
+  if (!bytes.isEmpty() && first <= last)
+    holdings.push_back({std::move(bytes), first, last});
 }
 
 void IlpMemory::addResidents() {
@@ -46,14 +50,10 @@ void IlpMemory::addResidents() {
     const IlpTensor &tensor = forms.tensors[i];
     if (problem.operators[tensor.producer].kind != Operator::Kind::Resident)
       continue;
-    Expr bytes;
-    double largest = 0;
-    for (const IlpLayout &entry : tensor.produced) {
-      double size = getBytes(i, entry.layout);
-      add(bytes, entry.chosen, size);
-      largest = std::max(largest, size);
-    }
-    hold(std::move(bytes), largest, 0, static_cast<int>(stages.size()) - 1);
+    IlpSum bytes;
+    for (const IlpLayout &entry : tensor.produced)
+      bytes.add(kWhole, entry.chosen, getBytes(i, entry.layout));
+    hold(std::move(bytes), 0, static_cast<int>(stages.size()) - 1);
   }
 }
 
@@ -114,34 +114,26 @@ void IlpMemory::addTensor(unsigned index) {
   for (const IlpUse &use : tensor.uses)
     if (use.pass != Pass::Update || waiting[index].empty())
       lastOther = std::max(lastOther, static_cast<int>(use.stage));
-  Expr first, rest;
-  double firstLargest = 0, restLargest = 0;
+  IlpSum first, rest;
+  bool hasOther = hasOtherUses(tensor);
   for (unsigned p = 0; p < tensor.produced.size(); ++p) {
     const Layout &layout = tensor.produced[p].layout;
-    double bytes = getBytes(index, layout), later = bytes;
+    double bytes = getBytes(index, layout);
     Expr held = getHeld(index, p);
-    add(first, held, bytes);
-    bool hasOther = hasOtherUses(tensor);
-    if (tensor.summed[p].empty() || hasOther)
-      add(rest, held, bytes);
-    if (!tensor.summed[p].empty()) {
-      Layout sum = layout;
-      sum[problem.getTimeAxis()] = kFull;
-      double sumBytes = getBytes(index, sum);
-      // Terms go once they are summed, unless another pass wants them; an
-      // update that wants them is left out.
-      add(rest, tensor.summed[p], sumBytes);
-      if (!hasOther) {
-        add(rest, held, bytes);
-        add(rest, tensor.summed[p], -bytes);
-      }
-      later += sumBytes;
-    }
-    firstLargest = std::max(firstLargest, bytes);
-    restLargest = std::max(restLargest, later);
+    first.add(kWhole, held, bytes);
+    rest.add(kWhole, held, bytes);
+    if (tensor.summed[p].empty())
+      continue;
+    Layout sum = layout;
+    sum[problem.getTimeAxis()] = kFull;
+    rest.add(hasOther ? kSum : kWhole, tensor.summed[p], getBytes(index, sum));
+    // Terms go once they are summed, unless another pass wants them; an update
+    // that wants them is left out.
+    if (!hasOther)
+      rest.add(kWhole, tensor.summed[p], -bytes);
   }
-  hold(std::move(first), firstLargest, tensor.stage, tensor.stage);
-  hold(std::move(rest), restLargest, std::max(tensor.stage, 0) + 1, lastOther);
+  hold(std::move(first), tensor.stage, tensor.stage);
+  hold(std::move(rest), std::max(tensor.stage, 0) + 1, lastOther);
   if (!waiting[index].empty())
     addUpdateUses(index, lastOther);
 }
@@ -158,8 +150,7 @@ void IlpMemory::addUpdateUses(unsigned index, int lastOther) {
       ends.insert(static_cast<int>(use.stage));
   int begin = lastOther + 1;
   for (int end : ends) {
-    Expr bytes;
-    double largest = 0;
+    IlpSum bytes;
     for (size_t p = 0; p < tensor.produced.size(); ++p) {
       Expr held{{program.addContinuous(0, 1), 1}};
       for (const IlpUse &use : tensor.uses) {
@@ -182,10 +173,9 @@ void IlpMemory::addUpdateUses(unsigned index, int lastOther) {
         layout[problem.getTimeAxis()] = kFull;
         size = getBytes(index, layout) + (hasOther ? size : 0);
       }
-      add(bytes, held, size);
-      largest = std::max(largest, size);
+      bytes.add(kWhole, held, size);
     }
-    hold(std::move(bytes), largest, begin, end);
+    hold(std::move(bytes), begin, end);
     begin = end + 1;
   }
 }
@@ -222,10 +212,10 @@ void IlpMemory::addCopies(unsigned index) {
   for (size_t place = 0; place < tensor.passes.size(); ++place) {
     const IlpPass &pass = tensor.passes[place];
     auto keep = [&](const Layout &layout, const Expr &made, int first) {
-      double bytes = getBytes(index, layout);
-      Expr held;
-      add(held, getCopyHeld(tensor, layout, made), bytes);
-      hold(std::move(held), bytes, first, static_cast<int>(pass.lastStage));
+      IlpSum bytes;
+      bytes.add(kWhole, getCopyHeld(tensor, layout, made),
+                getBytes(index, layout));
+      hold(std::move(bytes), first, static_cast<int>(pass.lastStage));
     };
     for (const auto &[layout, entries] : pass.made)
       for (const auto &[stage, made] : entries)
@@ -239,28 +229,28 @@ void IlpMemory::addCopies(unsigned index) {
 
 /// The largest workspace of each stage.
 void IlpMemory::addWorkspaces() {
-  std::vector<Expr> columns(stages.size());
-  std::vector<double> largestOf(stages.size());
-  for (unsigned op = 0; op < problem.operators.size(); ++op) {
-    const SignatureSet &signatures = problem.getSignatures(op);
-    unsigned stage = stages.stageOf[op];
-    Expr bytes;
+  unsigned op = 0;
+  for (unsigned stage = 0; stage < stages.size(); ++stage) {
+    std::vector<Expr> all;
     double largest = 0;
-    for (unsigned s = 0; s < signatures.size(); ++s) {
-      double size = toUnits(signatures[s].workspace);
-      bytes.push_back({forms.getColumn(op, s), size});
-      largest = std::max(largest, size);
+    for (; op < stages.ends[stage]; ++op) {
+      IlpSum bytes;
+      const SignatureSet &signatures = problem.getSignatures(op);
+      for (unsigned s = 0; s < signatures.size(); ++s)
+        bytes.add(kWhole, {{forms.getColumn(op, s), 1}},
+                  toUnits(signatures[s].workspace));
+      largest = std::max(largest, bytes.getLargest());
+      if (!bytes.isEmpty())
+        all.push_back(std::move(bytes.expr));
     }
-    if (largest == 0)
+    if (all.empty())
       continue;
-    if (columns[stage].empty())
-      columns[stage] = {{program.addContinuous(0, kInfinity), 1}};
-    program.addLess(bytes, columns[stage]);
-    largestOf[stage] = std::max(largestOf[stage], largest);
+    IlpSum held;
+    held.add(kWhole, {{program.addContinuous(0, 1), 1}}, largest);
+    for (const Expr &bytes : all)
+      program.addLess(bytes, held.expr);
+    hold(std::move(held), static_cast<int>(stage), static_cast<int>(stage));
   }
-  for (unsigned stage = 0; stage < stages.size(); ++stage)
-    hold(columns[stage], largestOf[stage], static_cast<int>(stage),
-         static_cast<int>(stage));
 }
 
 void IlpMemory::addHoldings() {
@@ -272,37 +262,34 @@ void IlpMemory::addHoldings() {
   addWorkspaces();
 }
 
-Expr IlpMemory::getTotal(unsigned stage) const {
-  Expr row;
+/// What the stage holds, and the most that it could hold.
+Expr IlpMemory::getTotal(unsigned stage, double &largest) const {
+  Expr total;
+  largest = 0;
   for (const Holding &holding : holdings)
     if (holding.first <= static_cast<int>(stage) &&
-        static_cast<int>(stage) <= holding.last)
-      add(row, holding.bytes);
-  return row;
+        static_cast<int>(stage) <= holding.last) {
+      add(total, holding.bytes.expr);
+      largest += holding.bytes.getLargest();
+    }
+  return total;
 }
 
 void IlpMemory::limitStages() {
   addHoldings();
-  std::vector<double> changes(stages.size() + 1);
-  for (const Holding &holding : holdings) {
-    changes[holding.first] += holding.largest;
-    changes[holding.last + 1] -= holding.largest;
-  }
   // Rounding must not forbid a plan that just fits.
-  double limit = kLimit + toUnits(1) / 4;
-  double largest = 0;
-  for (unsigned stage = 0; stage < stages.size(); ++stage) {
-    largest += changes[stage];
-    if (largest > kLimit)
-      program.addRow(getTotal(stage), -kInfinity, limit);
-  }
+  double limit = kLimit + toUnits(1) / 4, largest;
+  for (unsigned stage = 0; stage < stages.size(); ++stage)
+    if (Expr total = getTotal(stage, largest); largest > kLimit)
+      program.addRow(total, -kInfinity, limit);
 }
 
 void IlpMemory::minimizePeak() {
   addHoldings();
   Expr peak{{program.addContinuous(0, kInfinity), 1}};
+  double largest;
   for (unsigned stage = 0; stage < stages.size(); ++stage)
-    program.addLess(getTotal(stage), peak);
+    program.addLess(getTotal(stage, largest), peak);
   program.minimize(peak);
 }
 

@@ -32,8 +32,7 @@ public:
 private:
   /// Bytes that are held from one stage to another, both included.
   struct Holding {
-    Expr bytes;
-    double largest;
+    IlpSum bytes;
     int first, last;
   };
 
@@ -49,8 +48,8 @@ private:
                    const Expr &made);
   Expr getWaiting(unsigned index, const cost::Layout &produced,
                   const cost::Layout &wanted) const;
-  void hold(Expr bytes, double largest, int first, int last);
-  Expr getTotal(unsigned stage) const;
+  void hold(IlpSum bytes, int first, int last);
+  Expr getTotal(unsigned stage, double &largest) const;
   double toUnits(int64_t bytes) const;
   double getBytes(unsigned tensor, const cost::Layout &layout) const;
 

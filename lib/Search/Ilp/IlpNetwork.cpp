@@ -23,7 +23,7 @@ IlpNetwork::IlpNetwork(IlpForms &forms, IntegerProgram &program,
     return;
   for (unsigned p = 0; p < tensor.produced.size(); ++p)
     add(nodes[0][states.getFirst(p)].flow, tensor.produced[p].chosen);
-  hasArcs = canUseArcs();
+  bool hasArcs = canUseArcs();
   firstOfLast = hasArcs ? tensor.uses.size() - 1 : getFirstOfLast();
   for (unsigned use = 0; use < firstOfLast && !forms.isCut; ++use) {
     addKept(use);
@@ -147,29 +147,29 @@ void IlpNetwork::addUse(unsigned use) {
       return;
     addWays(use, state, node, wanted, changes);
   }
-  Expr waiting = addChanges(use, changes);
+  addWanted(use, wanted, addChanges(use, changes));
+}
+
+/// Of the layouts that the use can want, the chosen one comes about. Returns 1
+/// if what is made for it waits, which is decided.
+Expr IlpNetwork::addWanted(unsigned use, const std::vector<Expr> &wanted,
+                           Expr waiting) {
   for (size_t w = 0; w < wanted.size(); ++w) {
-    add(wanted[w], info.wanted[w].chosen, -1);
-    program.addRow(wanted[w], 0, 0);
+    Expr row = wanted[w];
+    add(row, tensor.uses[use].wanted[w].chosen, -1);
+    program.addRow(row, 0, 0);
   }
   if (waiting.empty())
-    return;
-  add(waiting, {{addDecision(), 1}}, -1);
+    return {};
+  Expr decision{{addDecision(), 1}};
+  add(waiting, decision, -1);
   program.addRow(waiting, 0, 0);
+  return decision;
 }
 
 //===----------------------------------------------------------------------===//
 // Plans
 //===----------------------------------------------------------------------===//
-
-/// The first of the ways that is like this; the first of all if none is.
-template <typename Like>
-static IlpWay findWay(const std::vector<IlpWay> &ways, Like isLike) {
-  for (const IlpWay &way : ways)
-    if (isLike(way))
-      return way;
-  return ways.empty() ? IlpWay() : ways.front();
-}
 
 std::vector<unsigned> IlpNetwork::getWanted(const IlpSolution &solution,
                                             unsigned &produced) const {
@@ -203,11 +203,6 @@ IlpNetwork::Way IlpNetwork::getTaken(unsigned use, const IlpState &state,
         wanted, way, {}, states.getNext(state, use, wanted, way).front()};
   };
   std::vector<IlpWay> ways = states.getWays(state, use, wanted);
-  if (hasArcs && use + 1 == nodes.size()) {
-    bool waits = solution.get(lastWaits) > 0.5;
-    return lead(
-        findWay(ways, [&](const IlpWay &way) { return way.waits == waits; }));
-  }
   if (use >= firstOfLast)
     return lead(ways.empty() || ways.front().from < 0
                     ? IlpWay()

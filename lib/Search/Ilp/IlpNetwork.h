@@ -67,9 +67,9 @@ private:
   };
   /// One of the last uses.
   struct LastUse {
-    /// 1 if the source is taken.
+    /// 1 if the source is taken, and if what is made waits.
     std::map<Source, Expr> supply;
-    int waits = -1;
+    Expr waits;
   };
   /// From where to where, and whether it waits.
   using Pair = std::tuple<Source, unsigned, bool>;
@@ -78,16 +78,16 @@ private:
   int addDecision();
   void addKept(unsigned use);
   void addUse(unsigned use);
+  Expr addWanted(unsigned use, const std::vector<Expr> &wanted, Expr waiting);
   void addWays(unsigned use, const IlpState &state, Node &node,
                std::vector<Expr> &wanted, Changes &changes);
   Expr addChanges(unsigned use, const Changes &changes);
   std::vector<Source> getSources(const IlpState &state) const;
   unsigned getFirstOfLast() const;
   void addLastUses();
-  void addSupply(LastUse &last);
+  std::map<Source, Expr> addSupply(bool decides);
   std::map<Pair, IlpWay> getPairs(unsigned use) const;
-  void addLast(unsigned use, LastUse &last,
-               std::map<Pair, std::pair<Expr, unsigned>> &shared);
+  void addLast(unsigned use, LastUse &last, std::map<Pair, Expr> &shared);
   IlpWay getLastTaken(const std::vector<IlpWay> &ways, unsigned use,
                       unsigned wanted, const IlpSolution &solution) const;
   bool canUseArcs() const;
@@ -115,9 +115,6 @@ private:
   /// From this use on they are in `lastUses`.
   unsigned firstOfLast = 0;
   std::vector<LastUse> lastUses;
-  /// The last use is in `arcs`; its copy waits if this is 1.
-  bool hasArcs = false;
-  Expr lastWaits;
 };
 
 } // namespace tandem::search

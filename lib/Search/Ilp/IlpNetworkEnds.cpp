@@ -33,15 +33,18 @@ std::vector<IlpNetwork::Source>
 IlpNetwork::getSources(const IlpState &state) const {
   std::vector<Source> sources;
   bool isMade = tensor.stage >= int(tensor.uses.back().stage);
-  if (state.produced >= 0)
-    sources.push_back({states.getProduced(state.produced), true, isMade});
   for (const IlpMember &copy : state.copies)
     sources.push_back({copy.node, false, copy.isFresh});
+  if (state.produced >= 0)
+    sources.push_back({states.getProduced(state.produced), true, isMade});
   return sources;
 }
 
-void IlpNetwork::addSupply(LastUse &last) {
-  std::map<Source, bool> hasChoice;
+/// What flows from each source. `decides`: where a state has several, one of
+/// them is taken as a whole.
+std::map<IlpNetwork::Source, Expr> IlpNetwork::addSupply(bool decides) {
+  std::map<Source, Expr> supply;
+  std::set<Source> choices;
   for (const auto &[state, node] : nodes[firstOfLast]) {
     std::vector<Source> sources = getSources(state);
     Expr rest = node.flow;
@@ -52,21 +55,22 @@ void IlpNetwork::addSupply(LastUse &last) {
     }
     for (size_t i = 0; i + 1 < sources.size(); ++i) {
       Expr column{{program.addContinuous(0, 1), 1}};
-      add(last.supply[sources[i]], column);
+      add(supply[sources[i]], column);
       add(rest, column, -1);
     }
-    if (sources.size() > 1)
+    if (sources.size() > 1) {
       program.addRow(rest, 0, kInfinity);
-    add(last.supply[sources.back()], rest);
-    for (const Source &source : sources)
-      hasChoice[source] |= sources.size() > 1;
+      choices.insert(sources.begin(), sources.end());
+    }
+    add(supply[sources.back()], rest);
   }
-  for (const auto &[source, isChoice] : hasChoice)
-    if (isChoice) {
-      Expr row = last.supply[source];
+  if (decides)
+    for (const Source &source : choices) {
+      Expr row = supply[source];
       add(row, {{addDecision(), 1}}, -1);
       program.addRow(row, 0, 0);
     }
+  return supply;
 }
 
 /// Which ways some state takes, by source.
@@ -85,8 +89,8 @@ std::map<IlpNetwork::Pair, IlpWay> IlpNetwork::getPairs(unsigned use) const {
 
 /// `shared`: what is made for several uses, by what is wanted.
 void IlpNetwork::addLast(unsigned use, LastUse &last,
-                         std::map<Pair, std::pair<Expr, unsigned>> &shared) {
-  addSupply(last);
+                         std::map<Pair, Expr> &shared) {
+  last.supply = addSupply(/*decides=*/true);
   const IlpUse &info = tensor.uses[use];
   std::vector<Expr> wanted(info.wanted.size());
   std::map<Source, Expr> out;
@@ -100,7 +104,7 @@ void IlpNetwork::addLast(unsigned use, LastUse &last,
       add(waiting, column);
     if (!way.change)
       continue;
-    auto &[made, count] = shared[{source, states.getWanted(use, w), waits}];
+    Expr &made = shared[{source, states.getWanted(use, w), waits}];
     bool isFirst = made.empty();
     if (isFirst)
       made = {{program.addContinuous(0, 1), 1}};
@@ -115,19 +119,11 @@ void IlpNetwork::addLast(unsigned use, LastUse &last,
     add(row, supply, -1);
     program.addRow(row, 0, 0);
   }
-  for (size_t w = 0; w < wanted.size(); ++w) {
-    add(wanted[w], info.wanted[w].chosen, -1);
-    program.addRow(wanted[w], 0, 0);
-  }
-  if (waiting.empty())
-    return;
-  last.waits = addDecision();
-  add(waiting, {{last.waits, 1}}, -1);
-  program.addRow(waiting, 0, 0);
+  last.waits = addWanted(use, wanted, waiting);
 }
 
 void IlpNetwork::addLastUses() {
-  std::map<Pair, std::pair<Expr, unsigned>> shared;
+  std::map<Pair, Expr> shared;
   for (unsigned use = firstOfLast; use < tensor.uses.size(); ++use)
     addLast(use, lastUses.emplace_back(), shared);
 }
@@ -136,8 +132,8 @@ IlpWay IlpNetwork::getLastTaken(const std::vector<IlpWay> &ways, unsigned use,
                                 unsigned wanted,
                                 const IlpSolution &solution) const {
   const LastUse &last = lastUses[use - firstOfLast];
-  bool waits = last.waits >= 0 && solution.values[last.waits] > 0.5;
-  IlpWay taken;
+  bool waits = solution.get(last.waits) > 0.5;
+  IlpWay taken = ways.front();
   double most = -1;
   for (const IlpWay &way : ways) {
     double value = 0;
@@ -203,35 +199,21 @@ void IlpNetwork::addFlow(const FlowByLayout &supply, const FlowByLayout &demand,
 void IlpNetwork::addArcs() {
   const IlpUse &use = tensor.uses.back();
   bool canWait = forms.canWait(index, use.pass);
+  LastUse &last = lastUses.emplace_back();
+  last.supply = addSupply(/*decides=*/false);
   FlowByLayout supply, waitingSupply, demand;
-  bool hasCopies = false;
-  for (const auto &[state, node] : nodes.back()) {
-    Expr rest = node.flow;
-    size_t numCopies = state.copies.size();
-    for (size_t i = 0; i < numCopies; ++i) {
-      Expr &out = supply[states.nodes[state.copies[i].node]];
-      if (state.produced < 0 && i + 1 == numCopies) {
-        add(out, rest);
-        break;
-      }
-      Expr column{{program.addContinuous(0, 1), 1}};
-      add(out, column);
-      add(rest, column, -1);
-    }
-    hasCopies |= numCopies > 0;
-    if (numCopies > (state.produced < 0))
-      program.addRow(rest, 0, kInfinity);
-    if (state.produced >= 0)
-      add((canWait ? waitingSupply
-                   : supply)[states.nodes[states.getProduced(state.produced)]],
-          rest);
+  for (const auto &[source, flow] : last.supply) {
+    bool waits = canWait && source.isBase;
+    add((waits ? waitingSupply : supply)[states.nodes[source.node]], flow);
+    if (waits)
+      add(last.waits, flow);
   }
   for (const IlpLayout &entry : use.wanted)
     demand[entry.layout] = entry.chosen;
   if (!canWait)
     return addFlow(supply, demand, false);
   FlowByLayout waiting = demand;
-  if (hasCopies) {
+  if (!supply.empty()) {
     for (auto &[layout, flow] : demand) {
       waiting[layout] = {{program.addContinuous(0, 1), 1}};
       program.addLess(waiting[layout], flow);
@@ -239,7 +221,5 @@ void IlpNetwork::addArcs() {
     }
     addFlow(supply, demand, false);
   }
-  for (const auto &[layout, flow] : waitingSupply)
-    add(lastWaits, flow);
   addFlow(waitingSupply, waiting, true);
 }

@@ -23,6 +23,39 @@ double tandem::search::getValue(const Expr &expr,
   return sum;
 }
 
+double IlpGroup::getLargest() const {
+  double largest = 0;
+  for (const Entry &entry : entries)
+    largest = std::max(largest, entry.amount);
+  return largest;
+}
+
+void IlpSum::add(IlpGroup::Key group, const Expr &chosen, double amount) {
+  if (chosen.empty() || amount == 0)
+    return;
+  search::add(expr, chosen, amount);
+  groups[group].entries.push_back({amount, chosen});
+}
+
+void IlpSum::add(const IlpSum &other, double factor) {
+  search::add(expr, other.expr, factor);
+  for (const auto &[key, group] : other.groups)
+    for (const IlpGroup::Entry &entry : group.entries)
+      groups[key].entries.push_back({entry.amount * factor, entry.chosen});
+}
+
+double IlpSum::getLargest() const {
+  double largest = 0;
+  for (const auto &[key, group] : groups)
+    largest += group.getLargest();
+  return largest;
+}
+
+bool IlpSum::isEmpty() const {
+  return std::all_of(expr.begin(), expr.end(),
+                     [](Term term) { return term.factor == 0; });
+}
+
 int IntegerProgram::addColumn(double lower, double upper, bool isInteger) {
   columns.push_back({lower, upper, 0, isInteger});
   return getNumColumns() - 1;

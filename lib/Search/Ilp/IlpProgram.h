@@ -17,6 +17,7 @@
 #include "../Infinity.h"
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -34,6 +35,31 @@ void add(Expr &expr, const Expr &what, double factor = 1);
 
 /// With the values of all columns.
 double getValue(const Expr &expr, const std::vector<double> &values);
+
+/// Amounts of which at most one counts: where its expression is 1.
+struct IlpGroup {
+  /// By which who adds up names what a group is of.
+  using Key = std::pair<int, int>;
+  struct Entry {
+    double amount;
+    Expr chosen;
+  };
+  std::vector<Entry> entries;
+
+  double getLargest() const;
+};
+
+/// Amounts over columns, seconds or bytes.
+struct IlpSum {
+  Expr expr;
+  /// What it is made of.
+  std::map<IlpGroup::Key, IlpGroup> groups;
+
+  void add(IlpGroup::Key group, const Expr &chosen, double amount);
+  void add(const IlpSum &other, double factor = 1);
+  bool isEmpty() const;
+  double getLargest() const;
+};
 
 struct IlpSolution {
   enum class Status {

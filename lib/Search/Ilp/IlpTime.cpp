@@ -193,7 +193,7 @@ static double findThreshold(const IlpGroup &group, double share,
   std::vector<std::pair<double, double>> chosen;
   for (const IlpGroup::Entry &entry : group.entries)
     if (double value = relaxation.get(entry.chosen); value > 0)
-      chosen.push_back({entry.seconds, value});
+      chosen.push_back({entry.amount, value});
   std::sort(chosen.rbegin(), chosen.rend());
   for (auto [seconds, value] : chosen) {
     share -= value;
@@ -212,8 +212,8 @@ Expr IlpTime::getRow(const Taker &taker, const IlpCut &cut) const {
     double threshold = place == cut.thresholds.end() ? 0 : place->second;
     whole += threshold;
     for (const IlpGroup::Entry &entry : group.entries)
-      if (entry.seconds > threshold)
-        add(row, entry.chosen, (threshold - entry.seconds) * getRoomShare());
+      if (entry.amount > threshold)
+        add(row, entry.chosen, (threshold - entry.amount) * getRoomShare());
   }
   add(row, taker.latency, 1 - whole * getRoomShare() / latencyOfPiece);
   return row;

@@ -11,39 +11,6 @@
 using namespace tandem::cost;
 using namespace tandem::search;
 
-double IlpGroup::getLargest() const {
-  double largest = 0;
-  for (const Entry &entry : entries)
-    largest = std::max(largest, entry.seconds);
-  return largest;
-}
-
-void IlpSum::add(IlpGroup::Key group, const Expr &chosen, double seconds) {
-  if (chosen.empty() || seconds == 0)
-    return;
-  search::add(expr, chosen, seconds);
-  groups[group].entries.push_back({seconds, chosen});
-}
-
-void IlpSum::add(const IlpSum &other, double factor) {
-  search::add(expr, other.expr, factor);
-  for (const auto &[key, group] : other.groups)
-    for (const IlpGroup::Entry &entry : group.entries)
-      groups[key].entries.push_back({entry.seconds * factor, entry.chosen});
-}
-
-double IlpSum::getLargest() const {
-  double largest = 0;
-  for (const auto &[key, group] : groups)
-    largest += group.getLargest();
-  return largest;
-}
-
-bool IlpSum::isEmpty() const {
-  return std::all_of(expr.begin(), expr.end(),
-                     [](Term term) { return term.factor == 0; });
-}
-
 IlpWork::IlpWork(const IlpForms &forms, IntegerProgram &program, double scale)
     : forms(forms), problem(forms.problem), program(program), scale(scale),
       numStrands(forms.problem.getNumStrands()), stages(forms.stages.size()),

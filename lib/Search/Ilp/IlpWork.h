@@ -21,32 +21,6 @@
 
 namespace tandem::search {
 
-/// Seconds of which at most one entry counts: where its expression is 1.
-struct IlpGroup {
-  /// Operators (0, operator), sums over time (1, tensor) and changes (2 + use,
-  /// tensor).
-  using Key = std::pair<int, int>;
-  struct Entry {
-    double seconds;
-    Expr chosen;
-  };
-  std::vector<Entry> entries;
-
-  double getLargest() const;
-};
-
-/// Seconds over columns.
-struct IlpSum {
-  Expr expr;
-  /// What it is made of.
-  std::map<IlpGroup::Key, IlpGroup> groups;
-
-  void add(IlpGroup::Key group, const Expr &chosen, double seconds);
-  void add(const IlpSum &other, double factor = 1);
-  bool isEmpty() const;
-  double getLargest() const;
-};
-
 /// Per strand, once, and in the last strand.
 struct IlpStageWork {
   std::array<IlpSum, cost::kMaxAxes> collectivePerStrand, collectiveOnce;
