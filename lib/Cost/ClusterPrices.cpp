@@ -67,7 +67,7 @@ void tandem::cost::setLimits(const Cluster &cluster, SearchProblem &problem) {
   problem.computeSlowdown = cluster.computeSlowdown;
   problem.collectiveSlowdown = cluster.collectiveSlowdown;
   problem.pieceLatency = cluster.pieceLatency;
-  problem.memoryLimit = std::numeric_limits<int64_t>::max();
+  problem.memoryLimit = kNoLimit;
   for (const DeviceKind &kind : cluster.kinds)
     problem.memoryLimit =
         std::min(problem.memoryLimit, kind.memorySize - kind.memoryReserved);

@@ -139,7 +139,7 @@ std::vector<unsigned> TurnFinder::run(const std::vector<Holding> &holdings) {
 std::vector<unsigned> tandem::cost::findInTurn(const SearchProblem &problem,
                                                const Plan &plan,
                                                ChangeTable &table) {
-  if (problem.memoryLimit == std::numeric_limits<int64_t>::max())
+  if (problem.memoryLimit == kNoLimit)
     return {};
   std::string error;
   std::optional<CostReport> report = cost(problem, plan, table, error);

@@ -74,7 +74,7 @@ static void printPrices(const SearchProblem &problem, std::string &text) {
   text += "\nslowdown compute " + printNumber(problem.computeSlowdown) +
           " collective " + printNumber(problem.collectiveSlowdown) +
           "\npiece " + printNumber(problem.pieceLatency) + " s\n";
-  if (problem.memoryLimit != std::numeric_limits<int64_t>::max())
+  if (problem.memoryLimit != kNoLimit)
     text += "memory " + std::to_string(problem.memoryLimit) + " B\n";
 }
 

@@ -7,6 +7,7 @@
 
 #include "tandem/Cost/SearchProblem.h"
 #include <algorithm>
+#include <numeric>
 
 using namespace tandem::cost;
 
@@ -27,6 +28,31 @@ unsigned SearchProblem::getNumQueues() const {
     if (!axis.isTime)
       count = std::max(count, axis.queue + 1);
   return count;
+}
+
+std::vector<std::vector<unsigned>> SearchProblem::getTieGroups() const {
+  std::vector<unsigned> before(operators.size());
+  std::iota(before.begin(), before.end(), 0);
+  auto findFirst = [&](unsigned op) {
+    while (before[op] != op)
+      op = before[op] = before[before[op]];
+    return op;
+  };
+  for (auto [first, second] : ties) {
+    unsigned a = findFirst(first), b = findFirst(second);
+    before[std::max(a, b)] = std::min(a, b);
+  }
+  std::vector<std::vector<unsigned>> groups;
+  std::vector<unsigned> groupOf(operators.size());
+  for (unsigned op = 0; op < operators.size(); ++op) {
+    unsigned first = findFirst(op);
+    if (first == op) {
+      groupOf[op] = groups.size();
+      groups.emplace_back();
+    }
+    groups[groupOf[first]].push_back(op);
+  }
+  return groups;
 }
 
 std::vector<unsigned> SearchProblem::getProducers() const {

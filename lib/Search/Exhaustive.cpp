@@ -8,7 +8,6 @@
 #include "tandem/Search/Exhaustive.h"
 #include "SearchEnd.h"
 #include <algorithm>
-#include <numeric>
 #include <set>
 
 using namespace tandem::cost;
@@ -63,32 +62,6 @@ private:
 
 } // namespace
 
-/// Ties join operators to groups; the groups stand in the order of their first
-/// operator.
-static std::vector<Group> getGroups(const SearchProblem &problem) {
-  std::vector<unsigned> first(problem.operators.size());
-  std::iota(first.begin(), first.end(), 0);
-  // Ties may chain: the smallest index of a group wins after enough rounds.
-  for (bool isStable = false; !isStable;) {
-    isStable = true;
-    for (auto [a, b] : problem.ties)
-      if (first[a] != first[b]) {
-        first[a] = first[b] = std::min(first[a], first[b]);
-        isStable = false;
-      }
-  }
-  std::vector<Group> groups;
-  for (unsigned op = 0; op < first.size(); ++op) {
-    if (first[op] != op)
-      continue;
-    groups.emplace_back();
-    for (unsigned other = op; other < first.size(); ++other)
-      if (first[other] == op)
-        groups.back().push_back(other);
-  }
-  return groups;
-}
-
 /// An input that nothing uses is alive in the first stage alone.
 static bool hasIdleInput(const SearchProblem &problem) {
   std::set<unsigned> used;
@@ -129,7 +102,7 @@ static uint64_t multiply(uint64_t a, uint64_t b) {
 
 uint64_t tandem::search::countPlans(const SearchProblem &problem) {
   uint64_t count = 1;
-  for (const Group &group : getGroups(problem))
+  for (const Group &group : problem.getTieGroups())
     count = multiply(count, problem.getSignatures(group.front()).size());
   for (const Boundary &boundary : getBoundaries(problem))
     if (!boundary.isForced)
@@ -285,7 +258,7 @@ bool Enumerator::visitSignatures(size_t group) {
 }
 
 void Enumerator::prepare() {
-  groups = getGroups(problem);
+  groups = problem.getTieGroups();
   groupOf.resize(problem.operators.size());
   for (unsigned i = 0; i < groups.size(); ++i)
     for (unsigned op : groups[i])

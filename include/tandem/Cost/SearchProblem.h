@@ -38,6 +38,9 @@ std::string_view getPassName(Pass pass);
 enum class Change : uint8_t { AllGather, ReduceScatter, AllReduce, AllToAll };
 constexpr unsigned kNumChanges = 4;
 
+/// Of a device's memory.
+constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+
 /// seconds = latency + bytes * secondsPerByte, bytes being what one device
 /// would hold of the tensor (of one strand of it) if this axis were `full`.
 struct ChangeRate {
@@ -135,7 +138,7 @@ struct SearchProblem {
   /// (Pieces.h), as in the problems of compiled steps.
   double pieceLatency = 0;
   /// Bytes of one device.
-  int64_t memoryLimit = std::numeric_limits<int64_t>::max();
+  int64_t memoryLimit = kNoLimit;
   /// Identifies the graph that the problem was made from; may be empty.
   std::string graphHash;
   std::vector<Tensor> tensors;
@@ -162,6 +165,9 @@ struct SearchProblem {
   /// or result is not `full` over time.
   bool isOverTime(const Signature &signature) const;
   unsigned getNumQueues() const;
+  /// Operators that take signatures of one index, each group in their order,
+  /// and the groups in that of their first ones. Who is not tied is alone.
+  std::vector<std::vector<unsigned>> getTieGroups() const;
   /// Operator that makes each tensor.
   std::vector<unsigned> getProducers() const;
   /// Per operator, whether it returns what is written into the memory of a

@@ -48,7 +48,7 @@ public:
 private:
   bool proceeds();
   unsigned getVariable(unsigned tensor) const {
-    return repeats[graph.variableOf[facts.facts.tensors[tensor].producer]];
+    return repeats[facts.facts.groupOf[facts.facts.tensors[tensor].producer]];
   }
   std::optional<Move> findMove(unsigned tensor, const Layout &layout) const;
   std::vector<Layout> getLayouts(unsigned tensor) const;
@@ -162,7 +162,7 @@ std::vector<unsigned> Estimator::force(const FormEntry &entry,
   if (isFar)
     folded.descend(forced, kMaxRounds, fixed);
   std::vector<unsigned> signatures;
-  for (unsigned variable : graph.variableOf)
+  for (unsigned variable : facts.facts.groupOf)
     signatures.push_back(forced[variable]);
   return signatures;
 }

@@ -129,7 +129,7 @@ std::string tandem::search::printJson(const Explanation &explanation) {
   Json memory{{"peak", explanation.peak},
               {"stage", explanation.peakStage},
               {"held", writeList(explanation.peakEntries)}};
-  if (explanation.memoryLimit != std::numeric_limits<int64_t>::max())
+  if (explanation.memoryLimit != kNoLimit)
     memory["limit"] = explanation.memoryLimit;
   Json json{{"mesh", explanation.mesh},
             {"accounting", explanation.accounting},

@@ -15,15 +15,14 @@ using namespace tandem::search;
 /// limit of work, not of time: the same plan every time.
 constexpr unsigned kMaxSteps = 300, kMaxExactSteps = 60;
 
-/// The signatures that are left, per group of tied operators, named by its
-/// first one.
+/// The signatures that are left, per group of tied operators.
 using Allowed = std::vector<std::vector<unsigned>>;
 
-static Allowed allowAll(const SearchProblem &problem) {
-  Allowed allowed(problem.operators.size());
-  for (unsigned op = 0; op < allowed.size(); ++op) {
-    allowed[op].resize(problem.getSignatures(op).size());
-    std::iota(allowed[op].begin(), allowed[op].end(), 0);
+static Allowed allowAll(const Facts &facts) {
+  Allowed allowed;
+  for (const std::vector<unsigned> &group : facts.groups) {
+    allowed.emplace_back(facts.problem.getSignatures(group.front()).size());
+    std::iota(allowed.back().begin(), allowed.back().end(), 0);
   }
   return allowed;
 }
@@ -80,7 +79,7 @@ bool tandem::search::searchChoices(PlanFacts &facts, SearchEnd &end,
                                    const FormEntry &entry, MetPlans &plans) {
   if (!end.proceeds())
     return false;
-  Allowed allowed = allowAll(facts.problem);
+  Allowed allowed = allowAll(facts.facts);
   std::optional<Plan> plan = facts.plan;
   for (unsigned round = 0; round < 2 && end.proceeds(); ++round) {
     if (!forbid(facts.facts, entry, *plan, allowed))
@@ -89,12 +88,12 @@ bool tandem::search::searchChoices(PlanFacts &facts, SearchEnd &end,
     plan = findPlan(problem, end);
     if (!plan) {
       // What it would take.
-      problem.memoryLimit = std::numeric_limits<int64_t>::max();
+      problem.memoryLimit = kNoLimit;
       plan = findPlan(problem, end);
     }
     if (!plan)
       break;
-    for (unsigned op = 0; op < allowed.size(); ++op)
+    for (unsigned op = 0; op < plan->signatures.size(); ++op)
       plan->signatures[op] =
           allowed[facts.facts.groupOf[op]][plan->signatures[op]];
     Choice totals = describePlan(facts, *plan);

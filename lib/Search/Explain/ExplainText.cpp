@@ -126,7 +126,7 @@ static std::string printExposures(const Explanation &explanation) {
 
 static std::string printPeak(const Explanation &explanation) {
   std::string title = "Memory: peak " + formatBytes(explanation.peak);
-  if (explanation.memoryLimit != std::numeric_limits<int64_t>::max())
+  if (explanation.memoryLimit != kNoLimit)
     title += " of " + formatBytes(explanation.memoryLimit);
   title += " in stage " + std::to_string(explanation.peakStage) + " of " +
            std::to_string(explanation.numStages) + ", held there";

@@ -7,7 +7,6 @@
 
 #include "IlpNetwork.h"
 #include <algorithm>
-#include <numeric>
 
 using namespace tandem::cost;
 using namespace tandem::search;
@@ -55,7 +54,7 @@ IlpForms::IlpForms(const SearchProblem &problem, const IlpStages &stages,
     : freedom(freedom), isStopped(std::move(isStopped)), problem(problem),
       isHidup(problem.accounting != Accounting::Tandem), stages(stages),
       tensors(problem.tensors.size()), allowed(allowed), program(program),
-      groupOf(problem.operators.size()) {
+      firstColumn(problem.operators.size()) {
   addsUp = search::addsUp(problem, allowed);
   addSignatures();
   addTensors();
@@ -92,25 +91,15 @@ bool tandem::search::addsUp(const SearchProblem &problem,
 
 /// Tied operators share columns.
 void IlpForms::addSignatures() {
-  std::iota(groupOf.begin(), groupOf.end(), 0);
-  for (bool isStable = false; !isStable;) {
-    isStable = true;
-    for (auto [a, b] : problem.ties)
-      if (groupOf[a] != groupOf[b]) {
-        groupOf[a] = groupOf[b] = std::min(groupOf[a], groupOf[b]);
-        isStable = false;
-      }
-  }
-  firstColumn.resize(problem.operators.size(), -1);
-  for (unsigned op = 0; op < problem.operators.size(); ++op) {
-    if (groupOf[op] != op)
-      continue;
+  for (const std::vector<unsigned> &group : problem.getTieGroups()) {
+    unsigned first = group.front();
     Expr sum;
-    for (size_t i = 0; i < problem.getSignatures(op).size(); ++i)
-      sum.push_back(
-          {allowed[op][i] ? program.addBinary() : program.addContinuous(0, 0),
-           1});
-    firstColumn[op] = sum.empty() ? -1 : sum.front().column;
+    for (size_t i = 0; i < problem.getSignatures(first).size(); ++i)
+      sum.push_back({allowed[first][i] ? program.addBinary()
+                                       : program.addContinuous(0, 0),
+                     1});
+    for (unsigned op : group)
+      firstColumn[op] = sum.empty() ? -1 : sum.front().column;
     program.addRow(sum, 1, 1);
     if (sum.size() > 1)
       for (Term term : sum)

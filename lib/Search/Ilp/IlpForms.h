@@ -26,8 +26,6 @@
 
 namespace tandem::search {
 
-constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
-
 /// The queues on which changes communicate under the accountings of HiDup: each
 /// in both passes.
 constexpr unsigned kForwardQueue = 0, kBackwardQueue = 1;
@@ -140,7 +138,7 @@ public:
   std::vector<int> decisions;
 
   int getColumn(unsigned op, unsigned signature) const {
-    return firstColumn[groupOf[op]] + static_cast<int>(signature);
+    return firstColumn[op] + static_cast<int>(signature);
   }
   /// Whether it exists before the first stage.
   bool isArgument(unsigned op) const;
@@ -174,7 +172,7 @@ private:
   IntegerProgram &program;
   /// Of each tensor.
   std::vector<std::unique_ptr<IlpNetwork>> networks;
-  std::vector<unsigned> groupOf;
+  /// Of each operator.
   std::vector<int> firstColumn;
 };
 

@@ -46,7 +46,7 @@ bool SearchContext::findsForms() const {
 std::vector<unsigned>
 SearchContext::getSignatures(const std::vector<unsigned> &values) const {
   std::vector<unsigned> signatures;
-  for (unsigned variable : graph.variableOf)
+  for (unsigned variable : facts.groupOf)
     signatures.push_back(values[variable]);
   return signatures;
 }

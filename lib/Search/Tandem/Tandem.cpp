@@ -33,7 +33,6 @@ static bool isAmple(const SearchProblem &problem) {
 
 static SearchResult runDriver(const SearchProblem &problem,
                               const SearchOptions &options, SearchEnd &end) {
-  constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
   if (problem.memoryLimit < kNoLimit && isAmple(problem)) {
     SearchProblem free = problem;
     free.memoryLimit = kNoLimit;

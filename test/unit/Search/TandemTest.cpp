@@ -262,7 +262,7 @@ static std::vector<unsigned> getPricedSignatures(const SearchProblem &problem,
   std::vector<unsigned> values = relaxation.round(), signatures;
   relaxation.descend(values, 4);
   for (unsigned op = 0; op < problem.operators.size(); ++op)
-    signatures.push_back(values[graph.variableOf[op]]);
+    signatures.push_back(values[facts.groupOf[op]]);
   return signatures;
 }
 

@@ -14,8 +14,7 @@ using namespace tandem::search;
 CopyPlacer::CopyPlacer(const Facts &facts, ChangeTable &table,
                        const EditedPlan &plan)
     : facts(facts), problem(facts.problem), table(table), plan(plan),
-      hasLimit(facts.problem.memoryLimit !=
-               std::numeric_limits<int64_t>::max()) {}
+      hasLimit(facts.problem.memoryLimit != kNoLimit) {}
 
 bool CopyPlacer::isFlipped(const Copy &copy, bool isWait) const {
   for (const EditedPlan::Flip &flip : plan.flips)

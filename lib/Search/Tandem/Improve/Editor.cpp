@@ -15,8 +15,7 @@ using namespace tandem::search;
 
 PlanEditor::PlanEditor(const Facts &facts, ChangeTable &table)
     : facts(facts), problem(facts.problem), line(facts.problem),
-      hasLimit(facts.problem.memoryLimit !=
-               std::numeric_limits<int64_t>::max()),
+      hasLimit(facts.problem.memoryLimit != kNoLimit),
       firstUpdate(facts.problem.operators.size()), copies(facts, table, edited),
       tensors(facts.tensors.size()), isQueued(facts.tensors.size()) {
   unsigned numOperators = problem.operators.size();

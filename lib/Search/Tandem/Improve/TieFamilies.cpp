@@ -12,10 +12,7 @@ using namespace tandem::cost;
 using namespace tandem::search;
 
 TieFamilies::TieFamilies(const Facts &facts)
-    : operatorsOf(facts.problem.operators.size()), facts(facts),
-      problem(facts.problem) {
-  for (unsigned op = 0; op < problem.operators.size(); ++op)
-    operatorsOf[facts.groupOf[op]].push_back(op);
+    : facts(facts), problem(facts.problem) {
   for (unsigned op = 0; op < problem.operators.size(); ++op) {
     if (problem.operators[op].kind != Operator::Kind::Resident)
       continue;
@@ -122,7 +119,7 @@ void TieFamilies::addNeighbours(TieFamily &family) {
       next.push_back(facts.groupOf[op]);
   };
   for (unsigned group : family.groups)
-    for (unsigned op : operatorsOf[group]) {
+    for (unsigned op : facts.groups[group]) {
       for (unsigned tensor : problem.operators[op].operands)
         add(facts.tensors[tensor].producer);
       for (unsigned tensor : problem.operators[op].results)

@@ -27,7 +27,7 @@ struct TieFamily {
     std::vector<unsigned> values;
     auto operator<=>(const Choice &) const = default;
   };
-  /// Operators that take signatures of one index, by their first.
+  /// Indices into `Facts::groups`.
   std::vector<unsigned> groups;
   /// Those of them that are resident.
   std::vector<unsigned> residents;
@@ -46,8 +46,6 @@ public:
 
   /// Those with several choices, in the order of the parameters.
   std::vector<TieFamily> list;
-  /// Of each group, by its first.
-  std::vector<std::vector<unsigned>> operatorsOf;
 
 private:
   void addUpdate(unsigned op);

@@ -83,8 +83,9 @@ int64_t TieSettler::getBytes(const TieFamily &family) const {
 }
 
 bool TieSettler::setValue(unsigned group, unsigned value) {
-  return editor.getSignatures()[group] == value ||
-         editor.setSignatures(families.operatorsOf[group], value);
+  const std::vector<unsigned> &ops = facts.groups[group];
+  return editor.getSignatures()[ops.front()] == value ||
+         editor.setSignatures(ops, value);
 }
 
 bool TieSettler::set(const TieFamily &family, const TieFamily::Choice &choice) {
@@ -141,7 +142,7 @@ bool TieSettler::shrink(const TieFamily &family) {
     bool isLegal = set(family, choice);
     if (isLegal && !isEqual())
       for (unsigned group : family.neighbours)
-        editor.settleSignatures(families.operatorsOf[group]);
+        editor.settleSignatures(facts.groups[group]);
     if (take(mark, isLegal, false))
       return true;
   }

@@ -8,37 +8,18 @@
 #include "Tandem/Problem/Facts.h"
 #include "Tandem/Limits.h"
 #include <algorithm>
-#include <numeric>
 
 using namespace tandem::cost;
 using namespace tandem::search;
 
-static unsigned findRoot(std::vector<unsigned> &parents, unsigned op) {
-  while (parents[op] != op)
-    op = parents[op] = parents[parents[op]];
-  return op;
-}
-
-/// The group of an operator is named after its first member.
-static std::vector<unsigned> makeGroups(const SearchProblem &problem) {
-  std::vector<unsigned> groups(problem.operators.size());
-  std::iota(groups.begin(), groups.end(), 0);
-  for (auto [first, second] : problem.ties) {
-    unsigned a = findRoot(groups, first), b = findRoot(groups, second);
-    groups[std::max(a, b)] = std::min(a, b);
-  }
-  for (unsigned op = 0; op < groups.size(); ++op)
-    groups[op] = findRoot(groups, op);
-  return groups;
-}
-
 Facts::Facts(const SearchProblem &problem, const MechanismSet &without)
     : problem(problem), without(without), timeAxis(problem.getTimeAxis()),
       numStrands(problem.getNumStrands()), tensors(problem.tensors.size()),
-      groupOf(makeGroups(problem)), isTied(problem.operators.size()),
+      groups(problem.getTieGroups()), groupOf(problem.operators.size()),
       isTiedOutput(problem.getTiedOutputs()) {
-  for (auto [first, second] : problem.ties)
-    isTied[first] = isTied[second] = true;
+  for (unsigned group = 0; group < groups.size(); ++group)
+    for (unsigned op : groups[group])
+      groupOf[op] = group;
   for (unsigned op = 0; op < problem.operators.size(); ++op) {
     const Operator &info = problem.operators[op];
     for (unsigned i = 0; i < info.results.size(); ++i) {

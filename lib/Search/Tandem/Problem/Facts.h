@@ -48,10 +48,10 @@ public:
   int timeAxis;
   int64_t numStrands;
   std::vector<TensorFacts> tensors;
-  /// Per operator the first one of those that take signatures of one index.
+  /// Operators that take signatures of one index: variables of whoever chooses
+  /// these. Of each operator the index of its group.
+  std::vector<std::vector<unsigned>> groups;
   std::vector<unsigned> groupOf;
-  /// Whether there are others in an operator's group.
-  std::vector<bool> isTied;
   /// An output that is written in place.
   std::vector<bool> isTiedOutput;
   /// Whether something may wait while the operator computes: it lies behind the

@@ -83,19 +83,11 @@ unsigned FactorGraph::getMap(unsigned op, bool isResult, unsigned index,
 }
 
 void FactorGraph::addVariables() {
-  unsigned numOperators = facts.problem.operators.size();
-  variableOf.resize(numOperators);
   std::map<std::vector<unsigned>, unsigned> unaryOf;
   std::map<std::pair<std::vector<int64_t>, int64_t>, unsigned> shapes;
-  for (unsigned op = 0; op < numOperators; ++op) {
-    if (facts.groupOf[op] != op) {
-      variableOf[op] = variableOf[facts.groupOf[op]];
-      variables[variableOf[op]].operators.push_back(op);
-      continue;
-    }
-    variableOf[op] = variables.size();
-    unsigned size = facts.problem.getSignatures(op).size();
-    variables.push_back({{op}, size, 0, {}});
+  for (const std::vector<unsigned> &group : facts.groups) {
+    unsigned size = facts.problem.getSignatures(group.front()).size();
+    variables.push_back({group, size, 0, {}});
   }
   for (Variable &variable : variables) {
     // What the price depends on: signatures, and the bytes that are held.
@@ -146,14 +138,14 @@ void FactorGraph::addFactors() {
                        info.numUpdateUses == info.uses.size();
     std::vector<unsigned> key{shape, mayWait, kind.isClaimed, kind.isInUpdates,
                               kind.maps.front()};
-    Factor factor{0, tensor, {variableOf[info.producer]}, {}};
+    Factor factor{0, tensor, {facts.groupOf[info.producer]}, {}};
     for (const TensorUse &use : info.uses) {
       kind.maps.push_back(getMap(use.op, false, use.operand,
                                  kind.isClaimed && kind.maps.size() == 1));
       kind.passes.push_back(facts.problem.operators[use.op].pass);
       key.push_back(kind.maps.back());
       key.push_back(static_cast<unsigned>(kind.passes.back()));
-      factor.variables.push_back(variableOf[use.op]);
+      factor.variables.push_back(facts.groupOf[use.op]);
     }
     // Gradients are made behind the forward pass.
     unsigned numEarly =

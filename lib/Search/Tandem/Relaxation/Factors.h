@@ -163,9 +163,8 @@ public:
   const Facts &facts;
   /// What memory counts.
   const HeldTensors held;
-  /// In the order of their first operators.
+  /// One for each of `Facts::groups`.
   std::vector<Variable> variables;
-  std::vector<unsigned> variableOf; // per operator
   std::vector<Factor> factors;
   std::vector<LayoutMap> maps;
   std::vector<FactorKind> kinds;

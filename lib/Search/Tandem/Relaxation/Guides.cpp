@@ -194,7 +194,7 @@ void GuidedSearch::searchPrices(double unit) {
 
 /// Not where the best plan of all that were tried fits anyway.
 void GuidedSearch::fitMemory() {
-  if (problem.memoryLimit == std::numeric_limits<int64_t>::max() ||
+  if (problem.memoryLimit == kNoLimit ||
       (pool.best && pool.leastSeconds >= pool.seconds * (1 - kProven)))
     return;
   double scale = 0;

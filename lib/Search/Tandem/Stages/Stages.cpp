@@ -64,10 +64,10 @@ bool StagePlanner::extend(Front &front, unsigned op) const {
   const Signature &signature =
       problem.getSignatures(op)[current->signatures[op]];
   front.workspace = std::max(front.workspace, signature.workspace);
-  if (limits.memory != std::numeric_limits<int64_t>::max() &&
-      forms->residentBytes + forms->aliveBytes[front.begin] + front.made +
-              front.workspace >
-          limits.memory)
+  if (limits.memory != kNoLimit && forms->residentBytes +
+                                           forms->aliveBytes[front.begin] +
+                                           front.made + front.workspace >
+                                       limits.memory)
     return false;
   if (facts.isArgument(op))
     return true;
@@ -123,10 +123,9 @@ bool StagePlanner::isNoWorse(const Front &a, const Front &b) const {
       a.work.joins != b.work.joins ||
       a.work.dependsOnStrand != b.work.dependsOnStrand)
     return false;
-  if (limits.memory != std::numeric_limits<int64_t>::max() &&
-      (forms->aliveBytes[a.begin] + a.made >
-           forms->aliveBytes[b.begin] + b.made ||
-       a.workspace > b.workspace))
+  if (limits.memory != kNoLimit && (forms->aliveBytes[a.begin] + a.made >
+                                        forms->aliveBytes[b.begin] + b.made ||
+                                    a.workspace > b.workspace))
     return false;
   return a.line.seconds + getMostLost(a, b) <= b.line.seconds &&
          sourcesAgree(a.begin, b.begin);

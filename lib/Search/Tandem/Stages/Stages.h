@@ -25,7 +25,7 @@ struct StageLimits {
   /// operator; beyond it the best ones.
   unsigned maxFront;
   /// Bytes of one device that a stage may hold.
-  int64_t memory = std::numeric_limits<int64_t>::max();
+  int64_t memory = cost::kNoLimit;
 };
 
 class StagePlanner {

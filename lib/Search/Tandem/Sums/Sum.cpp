@@ -9,6 +9,7 @@
 #include "Tandem/Limits.h"
 #include "tandem/Cost/Slots.h"
 #include <algorithm>
+#include <numeric>
 
 using namespace tandem::cost;
 using namespace tandem::search;
@@ -29,9 +30,8 @@ bool SumModel::isSum(const Facts &facts) {
 SumModel::SumModel(const Facts &facts, ChangeTable &table, uint64_t maxEntries,
                    std::vector<unsigned> stages, double ceiling,
                    std::function<bool()> proceeds)
-    : facts(facts), changes(table), variableOf(facts.problem.operators.size()),
-      maxEntries(maxEntries), fillWork(std::move(proceeds)),
-      stageEnds(std::move(stages)) {
+    : facts(facts), changes(table), maxEntries(maxEntries),
+      fillWork(std::move(proceeds)), stageEnds(std::move(stages)) {
   Interference interference(facts.problem);
   beta = interference.beta;
   gamma = interference.beta < 1 ? interference.gamma : 1;
@@ -53,9 +53,9 @@ SumModel::SumModel(const SumModel &other,
                    const std::vector<Takes> &takes)
     : facts(other.facts), numOrigins(other.numOrigins),
       forbidden(other.forbidden), numStages(other.numStages),
-      rooms(other.rooms), changes(other.changes), variableOf(other.variableOf),
-      maxEntries(other.maxEntries), beta(other.beta), gamma(other.gamma),
-      stageEnds(other.stageEnds), stageOf(other.stageOf) {
+      rooms(other.rooms), changes(other.changes), maxEntries(other.maxEntries),
+      beta(other.beta), gamma(other.gamma), stageEnds(other.stageEnds),
+      stageOf(other.stageOf) {
   for (unsigned i = 0; i < values.size(); ++i) {
     variables.push_back(other.variables[i]);
     variables.back().values = values[i];
@@ -137,34 +137,29 @@ SumTable
 
 void SumModel::addVariables() {
   double dearest = 0;
-  for (unsigned op = 0; op < variableOf.size(); ++op) {
-    const SignatureSet &signatures = facts.problem.getSignatures(op);
+  for (unsigned op = 0; op < facts.problem.operators.size(); ++op) {
     double most = 0;
-    for (const Signature &signature : signatures)
+    for (const Signature &signature : facts.problem.getSignatures(op))
       most = std::max(most, signature.seconds);
     dearest += most;
-    if (facts.groupOf[op] != op) {
-      variableOf[op] = variableOf[facts.groupOf[op]];
-      variables[variableOf[op]].operators.push_back(op);
-      continue;
-    }
-    variableOf[op] = variables.size();
+  }
+  for (const std::vector<unsigned> &group : facts.groups) {
     SumVariable &variable = variables.emplace_back();
-    variable.operators = {op};
-    for (unsigned i = 0; i < signatures.size(); ++i)
-      variable.values.push_back(i);
+    variable.operators = group;
+    variable.values.resize(facts.problem.getSignatures(group.front()).size());
+    std::iota(variable.values.begin(), variable.values.end(), 0);
   }
   forbidden = 1 + kSumForbidden * dearest;
 }
 
 void SumModel::addStages() {
   unsigned stage = 0;
-  for (unsigned op = 0; op < variableOf.size(); ++op) {
+  for (unsigned op = 0; op < facts.groupOf.size(); ++op) {
     if (!stageEnds.empty() && op == stageEnds[stage])
       ++stage;
     stageOf.push_back(stageEnds.empty() ? op : stage);
   }
-  numStages = stageEnds.empty() ? variableOf.size() : stageEnds.size();
+  numStages = stageEnds.empty() ? facts.groupOf.size() : stageEnds.size();
   rooms.resize(numStages);
 }
 
@@ -182,7 +177,7 @@ std::vector<SumModel::Role> SumModel::addSlots(SumFactor &factor,
   std::vector<Role> order;
   unsigned stage = ~0u; // of the role before
   auto addRole = [&](unsigned op, int operand, bool waits) {
-    unsigned variable = variableOf[op];
+    unsigned variable = facts.groupOf[op];
     auto place = std::find_if(
         factor.slots.begin(), factor.slots.end(),
         [&](const SumSlot &slot) { return slot.variable == variable; });

@@ -252,7 +252,6 @@ private:
   bool mayWait(unsigned tensor, const TensorUse &use) const;
 
   cost::ChangeTable &changes;
-  std::vector<unsigned> variableOf; // per operator
   uint64_t maxEntries, numEntries = 0;
   FillWork fillWork;
   bool complete = true;

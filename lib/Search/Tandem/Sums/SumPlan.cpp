@@ -80,15 +80,15 @@ void SumModel::addCopies(Plan &plan, unsigned index) const {
 
 Plan SumModel::getPlan(const std::vector<unsigned> &choice) const {
   Plan plan;
-  for (unsigned op = 0; op < variableOf.size(); ++op) {
-    unsigned variable = variableOf[op];
+  for (unsigned op = 0; op < facts.groupOf.size(); ++op) {
+    unsigned variable = facts.groupOf[op];
     plan.signatures.push_back(variables[variable].values[choice[variable]]);
     if (stageEnds.empty() && !facts.isArgument(op))
       plan.stageEnds.push_back(op + 1);
   }
   if (!stageEnds.empty())
     plan.stageEnds = stageEnds;
-  plan.stageEnds.back() = variableOf.size();
+  plan.stageEnds.back() = facts.groupOf.size();
   for (unsigned i = 0; i < factors.size(); ++i)
     addCopies(plan, i);
   std::sort(plan.kept.begin(), plan.kept.end());
