@@ -92,7 +92,8 @@ Expected<Addresses> lookUp(const std::string &host, int64_t port,
   return found.get();
 }
 
-void setOption(int descriptor, int level, int option, int value) {
+template <typename Value>
+void setOption(int descriptor, int level, int option, Value value) {
   setsockopt(descriptor, level, option, &value, sizeof value);
 }
 
@@ -154,6 +155,25 @@ Expected<Socket> Socket::listen(int64_t port) {
   return errorOf("cannot listen on port ", port, ": ", std::strerror(error));
 }
 
+namespace {
+sockaddr_storage nameOf(int descriptor, decltype(getsockname) &get,
+                        socklen_t &size) {
+  sockaddr_storage name = {};
+  size = sizeof name;
+  get(descriptor, reinterpret_cast<sockaddr *>(&name), &size);
+  return name;
+}
+
+/// Where nobody listens yet, a connection from this host may be given the very
+/// port that it looks for: then TCP connects it with itself.
+bool isOwnPeer(int descriptor) {
+  socklen_t size;
+  sockaddr_storage own = nameOf(descriptor, getsockname, size);
+  sockaddr_storage peer = nameOf(descriptor, getpeername, size);
+  return std::memcmp(&own, &peer, size) == 0;
+}
+} // namespace
+
 Expected<Socket> Socket::connect(const std::string &host, int64_t port,
                                  Deadline deadline) {
   constexpr auto kPause = std::chrono::milliseconds(20);
@@ -165,6 +185,11 @@ Expected<Socket> Socket::connect(const std::string &host, int64_t port,
     for (addrinfo *at = found->get(); at; at = at->ai_next) {
       Socket made(makeSocket(*at));
       error = tryConnect(made, *at, deadline);
+      if (error == 0 && isOwnPeer(made.get())) {
+        // Else its port stays taken for what waits to listen there.
+        setOption(made.get(), SOL_SOCKET, SO_LINGER, linger{1, 0});
+        error = ECONNREFUSED;
+      }
       if (error == 0) {
         setOption(made.get(), IPPROTO_TCP, TCP_NODELAY, 1);
         return made;
@@ -184,18 +209,9 @@ Socket Socket::accept() const {
   return Socket(made);
 }
 
-namespace {
-sockaddr_storage nameOf(int descriptor, socklen_t &size) {
-  sockaddr_storage name = {};
-  size = sizeof name;
-  getsockname(descriptor, reinterpret_cast<sockaddr *>(&name), &size);
-  return name;
-}
-} // namespace
-
 int64_t Socket::port() const {
   socklen_t size;
-  sockaddr_storage name = nameOf(descriptor, size);
+  sockaddr_storage name = nameOf(descriptor, getsockname, size);
   // At the same place for both families.
   return ntohs(reinterpret_cast<sockaddr_in *>(&name)->sin_port);
 }
@@ -203,7 +219,7 @@ int64_t Socket::port() const {
 std::string Socket::address() const {
   socklen_t size;
   char text[NI_MAXHOST] = "";
-  sockaddr_storage name = nameOf(descriptor, size);
+  sockaddr_storage name = nameOf(descriptor, getsockname, size);
   getnameinfo(reinterpret_cast<sockaddr *>(&name), size, text, sizeof text,
               nullptr, 0, NI_NUMERICHOST);
   // IPv4 as IPv6 writes it.

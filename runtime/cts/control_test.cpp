@@ -11,7 +11,15 @@
 
 #include <atomic>
 #include <barrier>
+#include <cstring>
+#include <fstream>
+#include <net/if.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 
 namespace tandem::rt::cts {
 namespace {
@@ -163,6 +171,34 @@ TEST_F(ControlTest, WhoComesToACompleteJobIsTurnedAway) {
   inProcesses(2, [&](int64_t process) {
     EXPECT_OK(controls[size_t(process)]->finish());
   });
+}
+
+/// Of two ports that connections are given, the first is looked for.
+Status connectWhereNobodyListens() {
+  int lo = socket(AF_INET, SOCK_DGRAM, 0);
+  ifreq up = {};
+  std::strcpy(up.ifr_name, "lo");
+  up.ifr_flags = IFF_UP;
+  std::ofstream range("/proc/sys/net/ipv4/ip_local_port_range");
+  if (ioctl(lo, SIOCSIFFLAGS, &up) != 0 || !(range << "40000 40001\n"
+                                                   << std::flush))
+    return Status::error("no network");
+  return Socket::connect("127.0.0.1", 40000, Clock::now() + 200ms).status();
+}
+
+TEST_F(ControlTest, NoConnectionIsWithItself) {
+  pid_t child = fork();
+  if (child == 0) {
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0)
+      _exit(2);
+    Status status = connectWhereNobodyListens();
+    _exit(status.message().ends_with(" refused") ? 0 : 1);
+  }
+  int state = 0;
+  waitpid(child, &state, 0);
+  if (WEXITSTATUS(state) == 2)
+    GTEST_SKIP() << "a process may have no network of its own here";
+  EXPECT_EQ(state, 0);
 }
 
 TEST_F(ControlTest, APortThatIsTakenIsSaid) {
