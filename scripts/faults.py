@@ -159,12 +159,6 @@ def peak_of(pid):
     return int(found[1]) * 1024 if found else 0
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
 @dataclass
 class Program:
     """A compiled step with values and batches, and what one process makes of them."""
@@ -204,7 +198,11 @@ class Job:
         # What was there before has to be there until the new one is whole.
         self.old = program.data.read_bytes()[:1000]
         self.saved.write_bytes(self.old)
-        self.on_hosts, self.port = on_hosts, free_port()
+        # Bound as long as this is, so that nobody is given it by chance.
+        self.holder = socket.socket()
+        self.holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.holder.bind(("127.0.0.1", 0))
+        self.on_hosts, self.port = on_hosts, self.holder.getsockname()[1]
         self.limits = {}
         self.processes = []
         self.peak = 0

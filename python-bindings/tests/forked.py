@@ -36,10 +36,16 @@ def _run(arguments, environment, output):
     ctypes.CDLL(None).exit(code)  # with what C++ does at the end, unlike os._exit
 
 
+_held = []
+
+
 def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return str(listener.getsockname()[1])
+    """Nobody is given it by chance: it stays bound, which who asks for it by number, to listen, does not see."""
+    holder = socket.socket()
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holder.bind(("127.0.0.1", 0))
+    _held.append(holder)
+    return str(holder.getsockname()[1])
 
 
 class Child:

@@ -16,8 +16,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -111,6 +113,25 @@ private:
   std::string text;
 };
 
+/// A port that nobody is given by chance: it stays bound, which who asks for
+/// it by number, to listen, does not see.
+class HeldPort {
+public:
+  HeldPort() : holder(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    int on = 1;
+    setsockopt(holder.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    sockaddr_in any = {};
+    any.sin_family = AF_INET;
+    EXPECT_EQ(
+        ::bind(holder.get(), reinterpret_cast<sockaddr *>(&any), sizeof any),
+        0);
+  }
+  int64_t port() const { return holder.port(); }
+
+private:
+  Socket holder;
+};
+
 class ProcessesTest : public testing::Test {
 protected:
   void SetUp() override {
@@ -118,8 +139,7 @@ protected:
     std::filesystem::create_directory(folder);
     for (int64_t ranks : {2, 4})
       write("p" + std::to_string(ranks), *finish(smallStep(ranks)));
-    Expected<Socket> free = Socket::listen(0);
-    port = std::to_string(free->port());
+    port = std::to_string(heldPort.port());
   }
   void TearDown() override { std::filesystem::remove_all(folder); }
 
@@ -169,6 +189,7 @@ protected:
   }
 
   Watchdog watchdog{120};
+  HeldPort heldPort;
   std::string folder, port;
   // Seconds. Where a test is of what happens before, it is longer than a
   // machine that is busy makes a process wait.
