@@ -930,6 +930,13 @@ def test_schedules_that_differ(good, tmp_path):
     run.step.load(folder, scheduler=())
 
 
+def test_runs_may_make_a_folder_above_theirs_at_one_time(tmp_path, monkeypatch):
+    make = os.mkdir
+    monkeypatch.setattr(os, "mkdir", lambda folder: [make(folder), make(folder)])
+    files.make_folder(tmp_path / "runs" / "first")
+    assert (tmp_path / "runs" / "first").is_dir()
+
+
 def test_folders_that_cannot_be_saved_to(tmp_path):
     step = small_run()
     (tmp_path / "file").write_text("mine")

@@ -31,13 +31,17 @@ def sync_folder(folder):
 
 
 def make_folder(path):
-    """With those above it, all for good."""
+    """With those above it, all for good, whoever else makes them at the same time."""
     missing = []
     while not os.path.exists(path):
         missing.append(path)
         path = os.path.dirname(path)
     for folder in reversed(missing):
-        os.mkdir(folder)
+        try:
+            os.mkdir(folder)
+        except FileExistsError:
+            if not os.path.isdir(folder):
+                raise
         sync_folder(os.path.dirname(folder))
 
 
