@@ -7,6 +7,7 @@
 
 #include "Bindings.h"
 
+#include "tandem_rt/new_file.h"
 #include "tandem_rt/report.h"
 
 namespace tandem::python {

@@ -8,6 +8,7 @@
 
 #include "core/session_impl.h"
 #include "core/text.h"
+#include "tandem_rt/new_file.h"
 #include "tandem_rt/timeline.h"
 
 #include <algorithm>

@@ -8,13 +8,11 @@
 
 #include "core/kept.h"
 #include "core/hash.h"
-#include "core/text.h"
+#include "tandem_rt/new_file.h"
 
-#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <unistd.h>
 
 namespace tandem::rt {
 
@@ -59,9 +57,7 @@ std::string keep(const std::string &key, const std::string &word,
   if (path.empty())
     return word;
   std::filesystem::create_directories(path.parent_path(), error);
-  std::filesystem::path part = path;
-  static std::atomic<int> number = 0;
-  part += concat(".", getpid(), ".", number++, ".part");
+  std::string part = nameBeside(path);
   std::ofstream(part) << word << ' ' << key << '\n';
   // Unlike a renaming, which is for folders without links and for what is
   // damaged, it replaces nothing.

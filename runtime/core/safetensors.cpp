@@ -8,14 +8,13 @@
 
 #include "tandem_rt/safetensors.h"
 #include "core/text.h"
+#include "tandem_rt/new_file.h"
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -282,19 +281,12 @@ Status writeSafetensors(const std::string &path,
     return errorOf("cannot write '", path, "': expected a regular file");
   std::string header = headerText(tensors, metadata);
   uint64_t length = header.size();
-  std::string unfinished = path + ".part";
-  std::ofstream file(unfinished, std::ios::binary | std::ios::trunc);
-  file.write(reinterpret_cast<const char *>(&length), kLengthBytes);
-  file << header;
+  NewFile file(path);
+  file.stream().write(reinterpret_cast<const char *>(&length), kLengthBytes);
+  file.stream() << header;
   for (const auto &[name, view] : tensors)
-    file.write(static_cast<const char *>(view.data), bytesOf(view));
-  file.close();
-  if (!file || std::rename(unfinished.c_str(), path.c_str()) != 0) {
-    std::string reason = std::strerror(errno);
-    std::remove(unfinished.c_str());
-    return errorOf("cannot write '", path, "': ", reason);
-  }
-  return Status::success();
+    file.stream().write(static_cast<const char *>(view.data), bytesOf(view));
+  return file.finish();
 }
 
 } // namespace tandem::rt

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "cts/timelines.h"
+#include "tandem_rt/new_file.h"
 
 #include <csignal>
 #include <filesystem>
@@ -146,14 +147,56 @@ TEST(TimelineFile, ReplacesAFileOnlyByAWholeOne) {
   std::string content;
   std::ifstream(path) >> content;
   EXPECT_EQ(content, "old");
-  EXPECT_FALSE(std::filesystem::exists(path + ".part"));
+  auto numFiles = [&] {
+    std::filesystem::directory_iterator files(folder);
+    return std::distance(begin(files), end(files));
+  };
+  EXPECT_EQ(numFiles(), 1);
   EXPECT_OK(writeTimeline(timeline, path));
   EXPECT_EQ(readTimeline(path)->events.size(), 1006u);
-  EXPECT_FALSE(std::filesystem::exists(path + ".part"));
+  EXPECT_EQ(numFiles(), 1);
   expectError(writeTimeline(timeline, folder + "/none/t.json"),
               "cannot write '" + folder + "/none/t.json': No such file");
   expectError(writeTimeline(timeline, "/dev/full"),
               "cannot write '/dev/full': No space left on device");
+  std::filesystem::remove_all(folder);
+}
+
+/// As runs of one path do: each file is whole, and the last one stays.
+TEST(NewFiles, OfOnePathKnowNothingOfEachOther) {
+  std::string folder = testing::TempDir() + "files-" + std::to_string(getpid());
+  std::filesystem::create_directory(folder);
+  std::string path = folder + "/f", link = folder + "/link";
+  std::filesystem::create_symlink("f", link);
+  auto content = [&] {
+    std::ifstream file(path);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  {
+    NewFile first(path), second(link), third(path), tried(path);
+    first.stream() << "first";
+    second.stream() << "2";
+    third.stream() << "never";
+    EXPECT_OK(tried.check());
+    EXPECT_FALSE(std::filesystem::exists(path));
+    EXPECT_OK(first.finish());
+    EXPECT_EQ(content(), "first");
+    EXPECT_OK(second.finish());
+  }
+  EXPECT_FALSE(std::filesystem::is_symlink(link)); // nothing was behind it
+  EXPECT_EQ(content(), "first");
+  std::filesystem::remove(link);
+  std::filesystem::create_symlink("f", link);
+  {
+    NewFile second(link);
+    second.stream() << "2";
+    EXPECT_OK(second.finish());
+  }
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_EQ(content(), "2");
+  std::filesystem::remove(link);
+  std::filesystem::directory_iterator files(folder);
+  EXPECT_EQ(std::distance(begin(files), end(files)), 1);
   std::filesystem::remove_all(folder);
 }
 

@@ -8,6 +8,7 @@
 
 #include "tandem_rt/command_times.h"
 #include "core/text.h"
+#include "tandem_rt/new_file.h"
 #include "tandem_rt/timeline.h"
 
 #include <algorithm>
@@ -202,12 +203,10 @@ Status writeTimes(const CommandTimes &times, const std::string &path) {
     root["slowdowns"] = {{"computation", times.computationSlowdown},
                          {"collectives", times.collectiveSlowdown}};
   }
-  std::ofstream file(path, std::ios::binary);
-  file << root.dump(-1, ' ', false, json::error_handler_t::replace) << '\n';
-  file.close();
-  if (!file)
-    return errorOf("cannot write '", path, "': ", std::strerror(errno));
-  return Status::success();
+  NewFile file(path);
+  file.stream() << root.dump(-1, ' ', false, json::error_handler_t::replace)
+                << '\n';
+  return file.finish();
 }
 
 } // namespace tandem::rt

@@ -7,14 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "core/text.h"
+#include "tandem_rt/new_file.h"
 #include "tandem_rt/timeline.h"
 #include "trace/json.h"
-
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 
 namespace tandem::rt {
 
@@ -158,53 +153,6 @@ Status writeTimeline(const Timeline &timeline, const std::string &path) {
   NewFile file(path);
   writeTimeline(timeline, file.stream());
   return file.finish();
-}
-
-//===----------------------------------------------------------------------===//
-// Files
-//===----------------------------------------------------------------------===//
-
-struct NewFile::Impl {
-  std::string path, written;
-  std::ofstream stream;
-  Status failure;
-};
-
-NewFile::NewFile(std::string path) : impl(std::make_unique<Impl>()) {
-  std::error_code ignored;
-  bool isDevice = std::filesystem::exists(path, ignored) &&
-                  !std::filesystem::is_regular_file(path, ignored);
-  impl->written = isDevice ? path : path + ".part";
-  impl->path = std::move(path);
-  impl->stream.open(impl->written, std::ios::binary | std::ios::trunc);
-  (void)check(); // errno is this one's now
-}
-
-NewFile::~NewFile() {
-  impl->stream.close();
-  if (impl->written != impl->path)
-    std::remove(impl->written.c_str());
-}
-
-std::ostream &NewFile::stream() { return impl->stream; }
-
-Status NewFile::check() {
-  if (impl->failure.ok() && !impl->stream)
-    impl->failure =
-        errorOf("cannot write '", impl->path, "': ", std::strerror(errno));
-  return impl->failure;
-}
-
-Status NewFile::finish() {
-  if (check().ok())
-    impl->stream.close();
-  bool isRenamed = check().ok() && impl->written != impl->path;
-  if (isRenamed &&
-      std::rename(impl->written.c_str(), impl->path.c_str()) != 0) {
-    impl->failure =
-        errorOf("cannot write '", impl->path, "': ", std::strerror(errno));
-  }
-  return impl->failure;
 }
 
 } // namespace tandem::rt

@@ -7,10 +7,9 @@
 
 #include "profile.h"
 #include "collectives.h"
+#include "tandem_rt/new_file.h"
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <limits>
 #include <set>
@@ -258,11 +257,6 @@ static std::string getHeader(const Options &options, int64_t ranks,
          ", " + place + ".\n# " + computation + "\n";
 }
 
-static Status failToWrite(const std::string &path) {
-  return Status::error(path + ": cannot be written, expected a file in an "
-                              "existing folder");
-}
-
 static Status write(const std::string &text, const std::string &path) {
   std::string error;
   if (!cost::parseCluster(text, "cluster", error))
@@ -273,10 +267,9 @@ static Status write(const std::string &text, const std::string &path) {
     std::cout << text << std::flush;
     return Status::success();
   }
-  std::ofstream file(path, std::ios::binary);
-  if (!(file << text << std::flush))
-    return failToWrite(path);
-  return Status::success();
+  rt::NewFile file(path);
+  file.stream() << text;
+  return file.finish();
 }
 
 /// All processes of a job, which a launcher started with the same options.
@@ -317,14 +310,10 @@ static Status profileTo(const Options &options, const std::string &path) {
 
 Status profile(const Options &options) {
   // Known before minutes of measuring; what is there stays until then.
-  bool isNew = !std::filesystem::exists(options.output);
-  if (!options.output.empty() && !std::ofstream(options.output, std::ios::app))
-    return failToWrite(options.output);
-  Status status = profileTo(options, options.output);
-  std::error_code ignored;
-  if (!status.ok() && isNew && !options.output.empty())
-    std::filesystem::remove(options.output, ignored);
-  return status;
+  if (!options.output.empty())
+    if (Status status = rt::NewFile(options.output).check(); !status.ok())
+      return status;
+  return profileTo(options, options.output);
 }
 
 } // namespace tandem::profile

@@ -11,14 +11,12 @@
 #include "values.h"
 
 #include "../common/file.h"
+#include "tandem_rt/new_file.h"
 
-#include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <fcntl.h>
 #include <filesystem>
 #include <thread>
-#include <unistd.h>
 
 namespace tandem::run {
 
@@ -231,28 +229,6 @@ Status Runner::run() {
 }
 } // namespace
 
-/// Tried before the first step, so that no run is lost at its end. Processes
-/// of a host may try one path at a time: only who made the file removes it.
-static Status checkWritable(const std::string &path) {
-  if (path.empty())
-    return Status::success();
-  int file =
-      ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  bool made = file >= 0;
-  if (!made && errno == EEXIST) {
-    file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-    if (file < 0 && errno == ENOENT)
-      return Status::success(); // another process made it, and removed it
-  }
-  if (file < 0)
-    return Status::error("cannot write '" + path +
-                         "': " + std::strerror(errno));
-  ::close(file);
-  if (made)
-    std::filesystem::remove(path);
-  return Status::success();
-}
-
 Status run(const Options &options) {
   Expected<Bytes> bytes = readFile(options.program);
   if (!bytes.ok())
@@ -263,9 +239,11 @@ Status run(const Options &options) {
       std::fputs(printProgram(*program).c_str(), stdout);
     return program.status();
   }
+  // Tried before the first step, so that no run is lost at its end.
   for (const std::string &path :
        {options.save, options.trace, options.saveTimes, options.stats})
-    if (Status status = checkWritable(path); !status.ok())
+    if (Status status = path.empty() ? Status() : NewFile(path).check();
+        !status.ok())
       return status;
   // Asked once, as another process may remove it in between.
   std::error_code none;

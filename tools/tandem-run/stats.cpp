@@ -7,11 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "stats.h"
+#include "tandem_rt/new_file.h"
 
-#include <cerrno>
 #include <chrono>
-#include <cstring>
-#include <fstream>
 
 namespace tandem::run {
 
@@ -52,7 +50,8 @@ int64_t plannedBytes(const Session &session) {
 Status writeStats(const Session &session, bool isTimed,
                   const std::vector<StepStats> &steps,
                   const std::string &path) {
-  std::ofstream file(path, std::ios::binary);
+  NewFile whole(path);
+  std::ostream &file = whole.stream();
   file.precision(9);
   file << "{\"ranks\": [";
   const char *separator = "";
@@ -66,11 +65,7 @@ Status writeStats(const Session &session, bool isTimed,
          << "{\"seconds\": " << step.seconds
          << ", \"bytes_sent\": " << step.bytesSent << "}";
   file << "]}\n";
-  file.close();
-  if (!file)
-    return Status::error("cannot write '" + path +
-                         "': " + std::strerror(errno));
-  return Status::success();
+  return whole.finish();
 }
 
 } // namespace tandem::run

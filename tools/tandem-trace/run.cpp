@@ -8,6 +8,7 @@
 #include "run.h"
 
 #include "../common/file.h"
+#include "tandem_rt/new_file.h"
 
 #include <cstdio>
 #include <ostream>

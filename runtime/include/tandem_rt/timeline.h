@@ -33,7 +33,6 @@
 #include "tandem_rt/trace.h"
 
 #include <iosfwd>
-#include <memory>
 
 namespace tandem::rt {
 
@@ -134,25 +133,6 @@ Status writeTimeline(const Timeline &timeline, const std::string &path);
 /// An error names the file. A timeline without events is one.
 Expected<Timeline> readTimeline(const std::string &path);
 Expected<Timeline> parseTimeline(std::istream &in, const std::string &name);
-
-/// A file that takes its place only when it is whole: written beside it, and
-/// renamed. What is no regular file (a pipe, a device) is written as it is.
-class NewFile {
-public:
-  explicit NewFile(std::string path);
-  NewFile(const NewFile &) = delete;
-  ~NewFile();
-
-  std::ostream &stream();
-  /// The first error of a write so far, with the path.
-  Status check();
-  /// Gives the file its name; after an error there is none.
-  Status finish();
-
-private:
-  struct Impl;
-  const std::unique_ptr<Impl> impl;
-};
 
 } // namespace tandem::rt
 
