@@ -12,6 +12,7 @@
 
 #include "Bindings.h"
 
+#include "tandem_rt/new_file.h"
 #include "tandem_rt/program.h"
 
 #include <nanobind/stl/bind_vector.h>
@@ -26,6 +27,12 @@ Program load(nb::bytes bytes) {
   auto program = loadProgram({data, bytes.size()});
   check(program.status(), "ProgramError");
   return std::move(*program);
+}
+
+void write(const std::string &path, nb::bytes bytes) {
+  NewFile file(path);
+  file.stream().write(bytes.c_str(), std::streamsize(bytes.size()));
+  check(file.finish(), "ProgramError");
 }
 
 nb::bytes serialize(const Program &program) {
@@ -234,6 +241,7 @@ void bindProgram(nb::module_ &module) {
   bindTensors(module);
   bindOperations(module);
   bindCommands(module);
+  module.def("write_program", &write, nb::arg("path"), nb::arg("bytes"));
   nb::class_<Program>(module, "Program")
       .def_static("load", &load)
       .def("serialize", &serialize)

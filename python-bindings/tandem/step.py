@@ -15,6 +15,7 @@ from .clipping import NORM, expect_none_behind
 from .counts import Counts
 from .errors import RunError, StateError, TandemError
 from .explanations import explain
+from .native import native
 from .optimizers import FunctionalOptimizer, is_fresh_state
 from .outdated import Trained, expect_current_values, names_of_state
 from .programs import Loaded, Programs, describe, read
@@ -585,9 +586,8 @@ class Step:
         return self._session.program
 
     def save_program(self, path):
-        """Writes the Program, for `tandem-run`."""
-        with open(path, "wb") as file:
-            file.write(self.bytes)
+        """Writes the Program, for `tandem-run`. All processes of a job may write it to one path."""
+        native().write_program(os.fsdecode(path), self.bytes)
 
     @contextlib.contextmanager
     def trace(self, path):

@@ -30,12 +30,16 @@ rt::Expected<Bytes> readFile(const std::string &path) {
     return fail(code.message());
   if (kind != std::filesystem::file_type::regular)
     return fail("expected a regular file");
-  uint64_t size = std::filesystem::file_size(path, code);
-  if (code || size > kMaxProgram)
+  // Of the file that is open: another one may take its place meanwhile.
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file)
+    return fail(std::strerror(errno));
+  uint64_t size = uint64_t(file.tellg());
+  if (size > kMaxProgram)
     return fail("it has " + std::to_string(size) + " bytes, expected at most " +
                 std::to_string(kMaxProgram));
   Bytes bytes(size);
-  std::ifstream file(path, std::ios::binary);
+  file.seekg(0);
   if (!file.read(reinterpret_cast<char *>(bytes.data()), std::streamsize(size)))
     return fail(std::strerror(errno));
   return bytes;

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Options.h"
+#include "tandem_rt/new_file.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Path.h"
@@ -267,15 +268,13 @@ bool parseOptions(int argc, char **argv, ToolOptions &tool,
 }
 
 bool writeFile(const std::string &path, const std::string &content) {
-  std::error_code error;
-  llvm::raw_fd_ostream file(path, error);
-  if (error)
-    return false;
-  file << content;
-  file.close();
-  bool isWritten = !file.has_error();
-  file.clear_error();
-  return isWritten;
+  if (path == "-") {
+    llvm::outs() << content;
+    return true;
+  }
+  rt::NewFile file(path);
+  file.stream() << content;
+  return file.finish().ok();
 }
 
 } // namespace tandem

@@ -31,7 +31,7 @@ struct ToolOptions {
 /// Fails with an error, or without one after `--help`.
 bool parseOptions(int argc, char **argv, ToolOptions &tool, std::string &error);
 
-/// Whether all of `content` is now in the file.
+/// Whether all of `content` is now in the file, which others never see in part.
 bool writeFile(const std::string &path, const std::string &content);
 
 } // namespace tandem

@@ -12,8 +12,8 @@
 #include "tandem/Conversion/Lower/Lower.h"
 #include "tandem/Device/Gpu.h"
 #include "tandem/Dialect/Sched/Sched.h"
+#include "tandem_rt/new_file.h"
 #include "llvm/ADT/TypeSwitch.h"
-#include "llvm/Support/FileSystem.h"
 #include "llvm/TargetParser/Host.h"
 #include <map>
 
@@ -569,18 +569,11 @@ LogicalResult EmitPass::run() {
   FailureOr<std::string> bytes = emitProgram(module, EmitOptions());
   if (failed(bytes))
     return failure();
-  std::error_code error;
-  llvm::raw_fd_ostream file(output, error, llvm::sys::fs::OF_None);
-  if (!error) {
-    file << *bytes;
-    file.close();
-    error = file.error();
-    file.clear_error();
-  }
-  if (!error)
-    return success();
-  return emitError(module.getLoc())
-         << "cannot write the Program '" << output << "': " << error.message();
+  rt::NewFile file(output);
+  file.stream() << *bytes;
+  if (rt::Status status = file.finish(); !status.ok())
+    return emitError(module.getLoc()) << status.message();
+  return success();
 }
 
 } // namespace tandem
