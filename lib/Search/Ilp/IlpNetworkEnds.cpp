@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "IlpNetwork.h"
+#include <algorithm>
 #include <set>
 
 using namespace tandem::cost;
@@ -41,12 +42,16 @@ IlpNetwork::getSources(const IlpState &state) const {
 }
 
 /// What flows from each source. `decides`: where a state has several, one of
-/// them is taken as a whole.
+/// them is taken as a whole. Flow that is left over, for which no column is
+/// made, is that of the last source: the solver is faster with a copy there
+/// where one is decided on, and else with what was produced.
 std::map<IlpNetwork::Source, Expr> IlpNetwork::addSupply(bool decides) {
   std::map<Source, Expr> supply;
   std::set<Source> choices;
   for (const auto &[state, node] : nodes[firstOfLast]) {
     std::vector<Source> sources = getSources(state);
+    if (decides)
+      std::reverse(sources.begin(), sources.end());
     Expr rest = node.flow;
     // Nothing that is left leads on.
     if (sources.empty()) {
