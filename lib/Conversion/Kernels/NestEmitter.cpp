@@ -99,17 +99,24 @@ void NestEmitter::emitLoops() {
   emitRow();
 }
 
-/// Of a block not the numbers that depend on all of them.
+std::set<NestEmitter::Factors> NestEmitter::getDomains(int level) const {
+  std::set<Factors> domains;
+  for (const MemberInfo &info : infos)
+    if (info.level == level && !info.isRow)
+      domains.insert(info.columns);
+  return domains;
+}
+
+/// Of a block not the numbers that depend on all of them, nor what these read
+/// of other loops than that of the blocks.
 void NestEmitter::emitRow() {
-  int last = share.block > 0 && endsInNumbers() ? 0 : maxLevel;
+  bool leavesNumbers = share.block > 0 && endsInNumbers();
+  int last = leavesNumbers ? 0 : maxLevel;
   for (currentLevel = 0; currentLevel <= last; ++currentLevel) {
     emitRowMembers(currentLevel);
-    std::set<Factors> domains;
-    for (const MemberInfo &info : infos)
-      if (info.level == currentLevel && !info.isRow)
-        domains.insert(info.columns);
-    for (const Factors &columns : domains)
-      emitPhase(currentLevel, columns);
+    for (const Factors &columns : getDomains(currentLevel))
+      if (!leavesNumbers || runsOverShared(columns))
+        emitPhase(currentLevel, columns);
     endLevel(currentLevel);
   }
 }

@@ -85,6 +85,8 @@ protected:
   std::pair<mlir::Value, mlir::Value> getBounds(int group);
   void emitRow();
   void emitRowMembers(int level);
+  /// The columns that members of a level run over, each set once.
+  std::set<Factors> getDomains(int level) const;
   virtual void emitPhase(int level, const Factors &columns);
   /// Behind all that a level of a row does.
   virtual void endLevel(int level) {}
@@ -118,6 +120,7 @@ protected:
   //===--- Parts (NestParts.cpp) ------------------------------------------===//
 
   bool addsUpOver(const Nest::Made &info, int group) const;
+  bool runsOverShared(const Factors &columns) const;
   bool canShare(int group) const;
   LoopShare shareIterations(int group) const;
   LoopShare shareBlocks(int group) const;

@@ -38,6 +38,10 @@ bool NestEmitter::addsUpOver(const Nest::Made &info, int group) const {
   return llvm::is_contained(info.reduced, groups[group].front());
 }
 
+bool NestEmitter::runsOverShared(const Factors &columns) const {
+  return llvm::is_contained(columns, groups[share.loop].front());
+}
+
 SmallVector<Value> NestEmitter::getSums(const LoopShare &share) const {
   SmallVector<Value> sums;
   for (const auto &[value, info] : nest.made)
@@ -58,14 +62,15 @@ bool NestEmitter::endsInNumbers() const {
 }
 
 /// Whether what each iteration stores is its own or added up, and what is added
-/// up is read behind the loop alone.
+/// up, over this loop or another one, is read behind them alone.
 bool NestEmitter::canShare(int group) const {
   bool isEnd = endsInNumbers();
   return llvm::all_of(nest.made, [&](const auto &made) {
     const auto &[value, info] = made;
     if (addsUpOver(info, group))
       return !info.isRead || isEnd;
-    bool isBehind = isEnd && infos[info.member].level > 0;
+    bool isNumber = info.isRead && !info.reduced.empty();
+    bool isBehind = isEnd && (infos[info.member].level > 0 || isNumber);
     return isBehind || !kernel.plan.inMemory.contains(value) ||
            llvm::is_contained(getLayout(value), groups[group].front());
   });
@@ -185,8 +190,13 @@ void NestEmitter::addUpBlocks(const LoopShare &blocks) {
     else
       emitSum(infos[index].generic, count);
   }
-  for (currentLevel = 1; endsInNumbers() && currentLevel <= maxLevel;
-       ++currentLevel)
+  if (!endsInNumbers())
+    return;
+  currentLevel = 0;
+  for (const Factors &columns : getDomains(0))
+    if (!runsOverShared(columns))
+      emitPhase(0, columns);
+  for (currentLevel = 1; currentLevel <= maxLevel; ++currentLevel)
     emitRowMembers(currentLevel);
 }
 

@@ -144,3 +144,26 @@ func.func @many_columns(%x: tensor<40x1025xf32>) -> tensor<1025xf32> {
   %0 = nn.sum %x {dims = array<i64: 0>} : (tensor<40x1025xf32>) -> tensor<1025xf32>
   return %0 : tensor<1025xf32>
 }
+
+// Numbers behind sums of different loops: blocks have that of the loop they are
+// of, and the thread that adds them up makes the others.
+// CHECK-LABEL: llvm.func internal @numbers_kernel_body_0
+// CHECK: llvm.getelementptr inbounds %arg0
+// CHECK-NOT: llvm.getelementptr inbounds %arg1
+// CHECK-LABEL: llvm.func internal @numbers_kernel_body_1
+// CHECK: scf.for
+// CHECK: llvm.getelementptr inbounds %arg1
+// CHECK: math.exp
+// CHECK: llvm.return
+// CHECK-LABEL: llvm.func @numbers_kernel(
+func.func @numbers(%x: tensor<1003x32xf32>, %y: tensor<32xf32>, %z: tensor<4xf32>) -> tensor<f32> {
+  %0 = nn.sum %x {dims = array<i64: 0, 1>} : (tensor<1003x32xf32>) -> tensor<f32>
+  %1 = nn.exp %0 : (tensor<f32>) -> tensor<f32>
+  %2 = nn.sum %y {dims = array<i64: 0>} : (tensor<32xf32>) -> tensor<f32>
+  %3 = nn.exp %2 : (tensor<f32>) -> tensor<f32>
+  %4 = nn.sum %z {dims = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+  %5 = nn.exp %4 : (tensor<f32>) -> tensor<f32>
+  %6 = nn.add %1, %3 : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  %7 = nn.add %6, %5 : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  return %7 : tensor<f32>
+}
