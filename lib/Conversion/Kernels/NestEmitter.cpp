@@ -82,10 +82,8 @@ void NestEmitter::forget() {
   inductions.clear();
 }
 
-void NestEmitter::emitLoops() {
-  OpBuilder::InsertionGuard guard(builder);
-  forget();
-  // Buffers of a row live as long as the kernel does.
+/// Buffers of a row live as long as the kernel does.
+void NestEmitter::allocateBuffers() {
   for (auto &[value, info] : nest.made)
     if (buffered.contains(value)) {
       Factors columns = getColumns(getLayout(value));
@@ -93,6 +91,12 @@ void NestEmitter::emitLoops() {
       buffers[value] =
           kernel.allocate(recording ? 1 : nest.getSize(columns), type);
     }
+}
+
+void NestEmitter::emitLoops() {
+  OpBuilder::InsertionGuard guard(builder);
+  forget();
+  allocateBuffers();
   for (auto [index, group] : llvm::enumerate(groups))
     if (!isColumn(group.front()))
       inductions[index] = kernel.beginLoop(getBounds(index));

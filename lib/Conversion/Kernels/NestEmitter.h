@@ -77,6 +77,7 @@ protected:
 
   /// Loops are emitted more than once: what belongs to those before.
   void forget();
+  void allocateBuffers();
   virtual void emitLoops();
   /// How many neighbours an iteration of the group's loop, which is innermost,
   /// computes.

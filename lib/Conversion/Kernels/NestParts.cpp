@@ -192,6 +192,7 @@ void NestEmitter::addUpBlocks(const LoopShare &blocks) {
   }
   if (!endsInNumbers())
     return;
+  allocateBuffers();
   currentLevel = 0;
   for (const Factors &columns : getDomains(0))
     if (!runsOverShared(columns))

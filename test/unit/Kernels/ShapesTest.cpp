@@ -151,7 +151,8 @@ static void expectShared(StringRef text) {
 }
 
 /// What adds up over rows, columns that are many enough to share alone, all
-/// elements, one loop of several, and what follows such a sum.
+/// elements, one loop of several, what follows such a sum, and such sums of
+/// several loops.
 constexpr char kShared[] = R"(
     func.func @rows(%x: tensor<600x64xf32>) -> tensor<64xf32> {
       %0 = nn.sum %x {dims = array<i64: 0>} : (tensor<600x64xf32>) -> tensor<64xf32>
@@ -192,6 +193,19 @@ constexpr char kShared[] = R"(
       %2 = nn.sqrt %1 : (tensor<f32>) -> tensor<f32>
       %3 = nn.div %m, %2 : (tensor<f32>, tensor<f32>) -> tensor<f32>
       return %3, %1, %0 : tensor<f32>, tensor<f32>, tensor<150x70xf32>
+    }
+    func.func @norms(%x: tensor<1003x32xf32>, %y: tensor<32xf32>, %z: tensor<4xf32>) -> tensor<f32> {
+      %0 = nn.mul %x, %x : (tensor<1003x32xf32>, tensor<1003x32xf32>) -> tensor<1003x32xf32>
+      %1 = nn.sum %0 {dims = array<i64: 0, 1>} : (tensor<1003x32xf32>) -> tensor<f32>
+      %2 = nn.sqrt %1 : (tensor<f32>) -> tensor<f32>
+      %3 = nn.exp %y : (tensor<32xf32>) -> tensor<32xf32>
+      %4 = nn.sum %3 {dims = array<i64: 0>} : (tensor<32xf32>) -> tensor<f32>
+      %5 = nn.sqrt %4 : (tensor<f32>) -> tensor<f32>
+      %6 = nn.sum %z {dims = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+      %7 = nn.exp %6 : (tensor<f32>) -> tensor<f32>
+      %8 = nn.add %2, %5 : (tensor<f32>, tensor<f32>) -> tensor<f32>
+      %9 = nn.add %8, %7 : (tensor<f32>, tensor<f32>) -> tensor<f32>
+      return %9 : tensor<f32>
     }
     func.func @largest(%x: tensor<600x64xf32>) -> (tensor<64xf32>, tensor<64xi64>) {
       %0 = nn.max %x {dims = array<i64: 0>} : (tensor<600x64xf32>) -> tensor<64xf32>
