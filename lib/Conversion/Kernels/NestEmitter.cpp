@@ -82,11 +82,15 @@ void NestEmitter::forget() {
   inductions.clear();
 }
 
-/// Buffers of a row live as long as the kernel does.
-void NestEmitter::allocateBuffers() {
+/// Those of the columns that are run over: buffers of a row live as long as the
+/// kernel does.
+void NestEmitter::allocateBuffers(
+    llvm::function_ref<bool(const Factors &)> isRunOver) {
   for (auto &[value, info] : nest.made)
     if (buffered.contains(value)) {
       Factors columns = getColumns(getLayout(value));
+      if (!isRunOver(columns))
+        continue;
       Type type = cast<RankedTensorType>(value.getType()).getElementType();
       buffers[value] =
           kernel.allocate(recording ? 1 : nest.getSize(columns), type);
@@ -96,7 +100,9 @@ void NestEmitter::allocateBuffers() {
 void NestEmitter::emitLoops() {
   OpBuilder::InsertionGuard guard(builder);
   forget();
-  allocateBuffers();
+  allocateBuffers([&](const Factors &columns) {
+    return !leavesNumbers() || runsOverShared(columns);
+  });
   for (auto [index, group] : llvm::enumerate(groups))
     if (!isColumn(group.front()))
       inductions[index] = kernel.beginLoop(getBounds(index));
@@ -114,12 +120,11 @@ std::set<NestEmitter::Factors> NestEmitter::getDomains(int level) const {
 /// Of a block not the numbers that depend on all of them, nor what these read
 /// of other loops than that of the blocks.
 void NestEmitter::emitRow() {
-  bool leavesNumbers = share.block > 0 && endsInNumbers();
-  int last = leavesNumbers ? 0 : maxLevel;
+  int last = leavesNumbers() ? 0 : maxLevel;
   for (currentLevel = 0; currentLevel <= last; ++currentLevel) {
     emitRowMembers(currentLevel);
     for (const Factors &columns : getDomains(currentLevel))
-      if (!leavesNumbers || runsOverShared(columns))
+      if (!leavesNumbers() || runsOverShared(columns))
         emitPhase(currentLevel, columns);
     endLevel(currentLevel);
   }

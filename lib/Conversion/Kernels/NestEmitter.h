@@ -77,7 +77,7 @@ protected:
 
   /// Loops are emitted more than once: what belongs to those before.
   void forget();
-  void allocateBuffers();
+  void allocateBuffers(llvm::function_ref<bool(const Factors &)> isRunOver);
   virtual void emitLoops();
   /// How many neighbours an iteration of the group's loop, which is innermost,
   /// computes.
@@ -128,6 +128,8 @@ protected:
   void beginBlock();
   void fillOwn(mlir::Value value, mlir::Value start);
   bool endsInNumbers() const;
+  /// Whether loops are of a block, which leaves them to `addUpBlocks`.
+  bool leavesNumbers() const { return share.block > 0 && endsInNumbers(); }
   llvm::SmallVector<mlir::Value> loadPartials(mlir::linalg::GenericOp op,
                                               mlir::Value at);
   void addUpNumber(mlir::linalg::GenericOp op);

@@ -192,7 +192,8 @@ void NestEmitter::addUpBlocks(const LoopShare &blocks) {
   }
   if (!endsInNumbers())
     return;
-  allocateBuffers();
+  allocateBuffers(
+      [&](const Factors &columns) { return !runsOverShared(columns); });
   currentLevel = 0;
   for (const Factors &columns : getDomains(0))
     if (!runsOverShared(columns))
