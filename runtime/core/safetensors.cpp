@@ -270,15 +270,20 @@ std::string headerText(const std::map<std::string, TensorView> &tensors,
 }
 } // namespace
 
-Status writeSafetensors(const std::string &path,
-                        const std::map<std::string, TensorView> &tensors,
-                        const std::map<std::string, std::string> &metadata) {
-  // The new file takes the place of a regular one, never of a device.
+Status checkPlace(const std::string &path) {
   std::error_code ignored;
   std::filesystem::file_status there = std::filesystem::status(path, ignored);
   if (std::filesystem::exists(there) &&
       !std::filesystem::is_regular_file(there))
     return errorOf("cannot write '", path, "': expected a regular file");
+  return Status::success();
+}
+
+Status writeSafetensors(const std::string &path,
+                        const std::map<std::string, TensorView> &tensors,
+                        const std::map<std::string, std::string> &metadata) {
+  if (Status status = checkPlace(path); !status.ok())
+    return status;
   std::string header = headerText(tensors, metadata);
   uint64_t length = header.size();
   NewFile file(path);

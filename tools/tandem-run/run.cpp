@@ -245,14 +245,8 @@ Status run(const Options &options) {
     if (Status status = path.empty() ? Status() : NewFile(path).check();
         !status.ok())
       return status;
-  // Asked once, as another process may remove it in between.
-  std::error_code none;
-  if (std::filesystem::file_status there =
-          std::filesystem::status(options.save, none);
-      std::filesystem::exists(there) &&
-      !std::filesystem::is_regular_file(there))
-    return Status::error("cannot write '" + options.save +
-                         "': expected a regular file");
+  if (Status status = checkPlace(options.save); !status.ok())
+    return status;
   SessionOptions session{.threads = options.threads,
                          .trace = !options.trace.empty() ||
                                   !options.saveTimes.empty(),

@@ -42,6 +42,10 @@ private:
   std::map<std::string, std::string> notes;
 };
 
+/// Whether a new file may take this place: of none or of a regular file, never
+/// of a device. Asked once, as other processes replace and remove files.
+Status checkPlace(const std::string &path);
+
 /// Writes all tensors in the order of their names, to a new file that then
 /// replaces `path`: it is never seen half written. Same tensors, same bytes.
 Status
