@@ -180,6 +180,8 @@ def _check_constant(name, leaf):
 def inputs_of(batch):
     """(arguments, spec, leaves): the tensors of a batch and how to put it together again."""
     paths, spec = tree.flatten(batch)
+    for path, leaf in paths:
+        tree.check_dense(path, leaf, CaptureError, "example batch")
     leaves = [leaf for _, leaf in paths]
     sizes = [leaf.shape[0] for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.dim()]
     for path, leaf in paths:

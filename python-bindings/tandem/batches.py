@@ -2,6 +2,7 @@
 
 from .arguments import batch_constants, batch_tensors, kind_of, name_of_type
 from .errors import BatchError
+from .tree import outline
 
 
 def _names_of(batch, tensors):
@@ -33,11 +34,24 @@ def inputs_for(module, batch):
             " the example batch"
         )
     _check_constants(module, batch)
+    _check_outline(module, batch)
     for argument in wanted:
         _check_tensor(argument, tensors[argument.name])
     for guard in module.guards:
         guard.check(tensors)
     return [(argument.key, tensors[argument.name]) for argument in wanted]
+
+
+_MOST_LETTERS = 200  # of an outline in an error
+
+
+def _check_outline(module, batch):
+    """Tensors have the example's names, but these may be those of another structure, which the loss function would see."""
+    found, expected = outline(batch), module.outline
+    if expected is not None and found != expected:
+        raise BatchError(
+            f"batch: is {found:.{_MOST_LETTERS}}, expected {expected:.{_MOST_LETTERS}} as the example batch"
+        )
 
 
 def _check_tensor(argument, tensor):

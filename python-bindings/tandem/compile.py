@@ -4,7 +4,6 @@ import functools
 import inspect
 import os
 import warnings
-from collections.abc import Mapping
 
 from . import job as jobs
 from . import progress
@@ -12,29 +11,15 @@ from .arguments import batch_tensors, parameters_of
 from .clipping import Clipping
 from .errors import CompileError
 from .explanations import check_time_limit
+from .meshes import mesh_text
 from .native import native
+from .pins import check_pins
 from .process_batches import ProcessBatches
 from .programs import Recipe
 from .rows import LastBatch
 from .step import Step
 from .wanted import Wanted
 from .watch import cycled
-
-
-def mesh_text(mesh):
-    """{"data": 4, "model": 2} or "data=4,model=2" -> the latter; "auto" stays."""
-    if mesh is None:
-        return ""
-    if isinstance(mesh, str):
-        return mesh
-    if not isinstance(mesh, Mapping):
-        raise CompileError(f"mesh: found {mesh!r}, expected a dict such as {{'data': 4}}")
-    for axis, size in mesh.items():
-        if not isinstance(size, int) or size < 1:
-            raise CompileError(
-                f"mesh: axis {axis!r} has size {size!r}, expected a positive integer"
-            )
-    return ",".join(f"{axis}={size}" for axis, size in mesh.items())
 
 
 def _check_kind(name, value, kinds, expected):
@@ -97,7 +82,7 @@ def make_options(
     _check_kind("plan", plan, path, "a preset, such as 'zero', or the path of a plan file")
     for name, value in {"cluster": cluster, "start": start, "problem_out": problem_out}.items():
         _check_kind(name, value, path, "the path of a file")
-    options.pins = [str(pin) for pin in pins]
+    options.pins = [str(pin) for pin in check_pins(pins)]
     if plan and (os.sep in str(plan) or os.path.exists(plan)):
         options.plan_file = os.fspath(plan)
     else:
@@ -111,7 +96,8 @@ def make_options(
         options.problem_out = os.fspath(problem_out)
     options.explain = bool(explain)
     if fail_on_replicate is not None:
-        if not isinstance(fail_on_replicate, int) or fail_on_replicate < 0:
+        bytes_ = isinstance(fail_on_replicate, int) and not isinstance(fail_on_replicate, bool)
+        if not bytes_ or not 0 <= fail_on_replicate < 2**63:
             raise CompileError(
                 f"fail_on_replicate is {fail_on_replicate!r}, expected bytes, or None for no limit"
             )
@@ -141,7 +127,7 @@ def _texts(options, model, optimizer, batch):
         if name in _PATHS and value is not None:
             value = os.path.basename(os.fspath(value))
         if name == "pins":
-            value = [str(pin) for pin in value]
+            value = [str(pin) for pin in check_pins(value)]
         texts.setdefault(name, str(value))
     for argument, tensor in parameters_of(model):
         texts[f"parameter {argument.name!r}"] = f"{tensor.dtype} {list(tensor.shape)}"
@@ -229,9 +215,10 @@ def compile(  # noqa: A001 - the name that torch users expect
     again where a number or text was set since in an attribute of a module, or in a variable that the loss function reads
     (`outside.py`); what changes in each step has to be a tensor of the batch, or a buffer. Raises subclasses of `tandem.TandemError`.
     """
-    if not isinstance(seed, int) or not -(2**63) <= seed < 2**63:
+    if isinstance(seed, bool) or not isinstance(seed, int) or not -(2**63) <= seed < 2**63:
         raise CompileError(f"seed is {seed!r}, expected an integer of 64 bits")
     _check_count("threads", threads, 4096)
+    check_pins(pins)
     options = dict(
         mesh=mesh,
         plan=plan,
@@ -253,9 +240,7 @@ def compile(  # noqa: A001 - the name that torch users expect
     last = LastBatch(last_batch, example_batch)
     last.check_model(model)
     job = jobs.join()
-    processes = jobs.together(
-        job, "mesh", lambda: ProcessBatches(batch, job, mesh_text(mesh), plan)
-    )
+    processes = jobs.together(job, "mesh", lambda: ProcessBatches(batch, job, mesh, plan))
     example = processes.widen(last.with_weights(example_batch))
     compiler = functools.partial(compile_module, cache=True)
     recipe = Recipe(model, last.loss(loss_fn), optimizer, options, compiler, last, processes)

@@ -16,6 +16,7 @@ from .records import Step
 from .returned import Returned
 from .text import print_step
 from .trace import trace_step
+from .tree import outline
 from .types import widened
 from .wanted import Wanted
 
@@ -37,7 +38,7 @@ class StepModule:
     operators (name, shape, type) in eager's call order, for `tandem.random.replay`; `returned` what the loss
     function returns; `constants` what is no tensor in the example
     batch; `starts` those of `Counts`, `updated` the parameters that the optimizer updates; `guards` what a batch has to agree with
-    (reads.py); `read_past` what is read past model and batch.
+    (reads.py), `outline` what it is made of (tree.py); `read_past` what is read past model and batch.
     """
 
     mlir: str
@@ -50,6 +51,7 @@ class StepModule:
     starts: dict = field(default_factory=dict)
     updated: frozenset = frozenset()
     guards: list = field(default_factory=list)
+    outline: str | None = None
     read_past: Constants | None = None
 
     @functools.cached_property
@@ -156,6 +158,7 @@ def export(
         trace.starts,
         trace.updated,
         trace.guards,
+        outline(example_batch),
         read_past,
     )
 

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 
 from .errors import CompileError
+from .meshes import check_axis
 
 _FORM = re.compile(r"full|reduce|gather\(\d+\)")
 
@@ -26,13 +27,26 @@ def pin(glob, **forms):
     makes is called by its number, `nn.softmax#17`, or by the line of the model, `nn.softmax@model.py:12`
     (`*` stands for any text); it may be `reduce`, too: a sum over the axis that is not finished.
     """
+    if not isinstance(glob, str):
+        raise CompileError(f"pin: names {glob!r}, expected a text such as 'layers.*.weight'")
     if not forms:
         raise CompileError(
             f"pin {glob!r}: names no axis; expected axis=form, as in model='gather(1)'"
         )
     for axis, form in forms.items():
+        check_axis(axis, f"pin {glob!r}")
         if not _FORM.fullmatch(str(form).replace(" ", "")):
             raise CompileError(
                 f"pin {glob!r}: {axis} is {form!r}, expected full or gather(<dimension>)"
             )
     return Pin(glob, tuple(forms.items()))
+
+
+def check_pins(pins):
+    """The pins of `tandem.compile`. CompileError for what are none."""
+    if not isinstance(pins, (list, tuple)):
+        raise CompileError(f"pins is {pins!r}, expected a list of what tandem.pin(...) returns")
+    for pin in pins:
+        if not isinstance(pin, (Pin, str)):
+            raise CompileError(f"pins has {pin!r}, expected what tandem.pin(...) returns")
+    return pins

@@ -17,18 +17,13 @@ from . import job as jobs
 from . import tree
 from .arguments import kind_of, text_of
 from .errors import BatchError, CompileError, JobError, RunError, StateError
+from .meshes import axes_of
 from .native import native
 from .rows import count_rows, map_rows
 
 MODES = ("local", "global")
 # What a report does not name.
 _CAPTURED = "as captured"
-
-
-def parse_mesh(text):
-    """[(axis, size)] of `data=4,model=2`; empty for a mesh that is found later."""
-    pairs = [part.split("=") for part in text.split(",") if "=" in part]
-    return [(name.strip(), int(size)) for name, size in pairs if size.strip().isdigit()]
 
 
 def check_processes(mesh, processes):
@@ -53,11 +48,11 @@ def _axes_of_batch(mesh, plan):
 
 
 class ProcessBatches:
-    def __init__(self, mode, job, mesh="", plan=None):
-        """`job` is None for a process that is alone, which has all rows. `mesh` is the text of one."""
+    def __init__(self, mode, job, mesh=None, plan=None):
+        """`job` is None for a process that is alone, which has all rows. `mesh` is that of `tandem.compile`."""
         if mode not in MODES:
             raise CompileError(f"batch is {mode!r}, expected one of {', '.join(MODES)}")
-        self._job, self._mesh = job, parse_mesh(mesh)
+        self._job, self._mesh = job, axes_of(mesh)
         # Of all processes; 0: found later.
         self.num_ranks = 0 if mesh == "auto" else math.prod(size for _, size in self._mesh)
         self._is_first = job is not None

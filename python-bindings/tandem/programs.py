@@ -8,8 +8,6 @@ import contextlib
 import copy
 import math
 import os
-import sys
-import warnings
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 
@@ -22,10 +20,12 @@ from .batches import inputs_for
 from .errors import BatchError, CaptureError, CompileError, TandemError
 from .export import export
 from .native import native
+from .notices import tell
 from .parts import stored_parts, stored_pins
 from .process_batches import told_with
 from .python_state import Flags, Settings, modes
 from .rows import check_some
+from .tree import outline
 from .types import DTYPES, widened
 from .wanted import Wanted
 
@@ -37,15 +37,6 @@ _MOST = 32
 _MANY = 8
 
 
-def _tell(notice):
-    """A warning at the line of the user's that led here."""
-    level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__package__") == __package__:
-        level, frame = level + 1, frame.f_back
-    with progress.aside():
-        warnings.warn(notice, stacklevel=level)
-
-
 class Loaded:
     """A captured step with a session of its Program on a store of values."""
 
@@ -53,7 +44,7 @@ class Loaded:
         self.module, self.device = module, None
         self.session = native().Session(program, threads, store, graph)
         if self.session.notice:
-            _tell(self.session.notice)
+            tell(self.session.notice)
 
     def with_module(self, module):
         """The same session for another capture of the same text, which returns something else."""
@@ -123,7 +114,7 @@ def _key_of(batch, wanted, settings):
     """All that a capture depends on, but for which parameters are frozen."""
     shapes = [(name, t.dtype, tuple(t.shape)) for name, t in batch_tensors(batch).items()]
     constants = sorted(batch_constants(batch).items(), key=str)
-    return repr((shapes, constants, sorted(wanted.items()), settings))
+    return repr((outline(batch), shapes, constants, sorted(wanted.items()), settings))
 
 
 class Programs:
@@ -293,7 +284,7 @@ class Programs:
         self._captured_anew += bool(settings)
         if settings and self._captured_anew == _MANY:
             names = ", ".join(sorted({name for of_process in settings for name in of_process}))
-            _tell(
+            tell(
                 f"step: captured anew {_MANY} times, as {names} was set; what changes in each step takes no time as a"
                 " tensor of the batch, or in a buffer"
             )
@@ -302,7 +293,7 @@ class Programs:
         self._counted_anew += 1
         if self._counted_anew == _MANY:
             name = min(name for name, _ in starts.items() ^ before.items())
-            _tell(
+            tell(
                 f"step: compiled anew {_MANY} times, as parameter {name!r} has a gradient in some steps only, and the"
                 " optimizer counts the steps of each; with 0 * parameter.sum() in the loss it always has one, if only zero"
             )

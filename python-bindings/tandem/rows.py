@@ -12,9 +12,15 @@ LAST_BATCH = ("error", "drop", "pad")
 
 
 def count_rows(batch):
-    """The first dimension of the first tensor that has one, as capture counts samples; None without one."""
-    leaves = (leaf for _, leaf in tree.flatten(batch)[0])
-    return next((t.shape[0] for t in leaves if isinstance(t, torch.Tensor) and t.dim()), None)
+    """The first dimension of the first tensor that has one, as capture counts samples; None without one. BatchError for a
+    tensor that is not dense.
+    """
+    rows = None
+    for path, leaf in tree.flatten(batch)[0]:
+        tree.check_dense(path, leaf, BatchError)
+        if rows is None and isinstance(leaf, torch.Tensor) and leaf.dim():
+            rows = leaf.shape[0]
+    return rows
 
 
 def check_some(batch):

@@ -7,7 +7,9 @@ Nothing is registered with PyTorch for classes of the user's, as that would hold
 import copy
 import dataclasses
 from collections import UserDict
+from collections.abc import Mapping
 
+import torch
 import torch.utils._pytree as pytree
 
 
@@ -82,3 +84,38 @@ def name_of_path(path):
         str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", key)))) for key in path
     ]
     return ".".join(parts) or "0"
+
+
+def outline(tree):
+    """What a tree is made of, as text: `{'x': tensor, 'y': [tensor, value]}`. Keys of dicts are in any order, and a list is
+    as good as a tuple.
+    """
+    if isinstance(tree, torch.Tensor):
+        return "tensor"
+    parts = tree if isinstance(tree, Mapping) else _parts_of(tree)
+    if parts is not None:
+        kind = type(tree).__qualname__ if dataclasses.is_dataclass(tree) else ""
+        listed = sorted(f"{key!r}: {outline(part)}" for key, part in parts.items())
+        return f"{kind}{{{', '.join(listed)}}}"
+    kind = type(tree)
+    if kind in pytree.SUPPORTED_NODES:
+        parts, _ = pytree.SUPPORTED_NODES[kind].flatten_fn(tree)
+    elif pytree.is_namedtuple_instance(tree):
+        parts = tree
+    else:
+        return "value"
+    name = "" if kind in (list, tuple) else kind.__qualname__
+    return f"{name}[{', '.join(map(outline, parts))}]"
+
+
+def check_dense(path, leaf, error, what="batch"):
+    """Raises `error` for a tensor whose elements do not lie in one array, such as a sparse one."""
+    if not isinstance(leaf, torch.Tensor) or (leaf.layout is torch.strided and not leaf.is_nested):
+        return
+    kind, dense = (
+        ("nested", "to_padded_tensor") if leaf.is_nested else (str(leaf.layout), "to_dense")
+    )
+    raise error(
+        f"{what}: tensor {name_of_path(path)!r} is {kind.removeprefix('torch.')}, expected a dense one (Tensor.{dense}"
+        " makes one)"
+    )

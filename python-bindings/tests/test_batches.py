@@ -12,6 +12,7 @@ import torch
 import torch.distributed.fsdp
 import torch.distributed.tensor
 import torch.nn.functional as F
+from tandem import tree
 from test_models import normal, small
 from test_training import HOW
 from torch import nn
@@ -349,6 +350,59 @@ def test_compiled_models(way):
     step = tandem.compile(model, loss, adam(model), batch, **SPLIT)
     assert step.state_dict().keys() == model.state_dict().keys()
     torch.testing.assert_close(step(batch), mse(twin, batch).detach(), rtol=1e-9, atol=0)
+
+
+def x_of(batch):
+    """Of whatever structure."""
+    while not isinstance(batch, torch.Tensor):
+        batch = next(iter(batch.values() if hasattr(batch, "values") else batch))
+    return batch
+
+
+@dataclasses.dataclass
+class Sample:
+    x: object
+
+
+def test_a_batch_of_another_structure():
+    """Its tensors have the names of the example's, but the loss function would see something else."""
+    model, rows = small(nn.Tanh()), normal(8, 6)
+    loss = lambda model, batch: model(x_of(batch)).square().mean()  # noqa: E731
+    step = tandem.compile(model, loss, adam(model), {"0": rows, "1": rows})
+    step({"1": rows, "0": rows})
+    for batch in ([rows, rows], (rows, rows), {0: rows, 1: rows}):
+        with pytest.raises(tandem.BatchError, match=r"^batch: is .*, expected {'0': tensor, '1"):
+            step(batch)
+    step.evaluate([rows, rows])
+    step = tandem.compile(model, loss, adam(model), [rows, {"a": {"b": rows}}])
+    step((rows, {"a": {"b": rows}}))
+    with pytest.raises(
+        tandem.BatchError, match=r"{'a.b': tensor}\], expected \[tensor, {'a': {'b'"
+    ):
+        step([rows, {"a.b": rows}])
+    step = tandem.compile(model, loss, adam(model), rows)
+    with pytest.raises(tandem.BatchError, match=r"batch: is \[tensor\], expected tensor as the ex"):
+        step([rows])
+    assert tree.outline(Sample(rows)) != tree.outline({"x": rows})
+
+
+def test_batches_that_are_not_dense():
+    model, rows = small(nn.Tanh()), normal(8, 6)
+    nested = torch.nested.nested_tensor([normal(6), normal(5)])
+    loss = lambda model, batch: model(batch).square().mean()  # noqa: E731
+    step = tandem.compile(model, loss, adam(model), rows)
+    for batch, words in [
+        (rows.to_sparse(), "is sparse_coo, expected a dense one .Tensor.to_dense makes"),
+        (rows.to_sparse_csr(), "is sparse_csr, expected a dense one"),
+        (rows[:4].to_sparse(), "is sparse_coo, expected a dense one"),
+        (nested, "is nested, expected a dense one .Tensor.to_padded_tensor makes one"),
+    ]:
+        calls = [step, step.evaluate, lambda b: tandem.compile(model, loss, adam(model), b)]
+        for call in calls:
+            with pytest.raises(tandem.BatchError, match=rf"^batch: tensor '0' {words}"):
+                call(batch)
+        with pytest.raises(tandem.CaptureError, match=f"^example batch: tensor '0' {words}"):
+            tandem.export(model, loss, adam(model), batch)
 
 
 def test_a_step_says_what_it_is():

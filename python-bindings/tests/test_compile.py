@@ -223,6 +223,22 @@ def test_batch_must_divide(data):
         ({"mesh": "data=0"}, "0"),
         ({"mesh": "data"}, "data"),
         ({"mesh": {"data": -1}}, "-1"),
+        ({"mesh": "data=2=3"}, "mesh 'data=2=3': found 'data=2=3', expected axis=size"),
+        ({"mesh": "data=2,"}, "found '', expected axis=size"),
+        ({"mesh": "data=2,data=2"}, "axis 'data' is there twice"),
+        ({"mesh": f"data={2**63}"}, f"axis 'data' has size {2**63}, expected an integer from 1 to"),
+        ({"mesh": {"data": 2**63}}, f"axis 'data' has size {2**63}, expected an integer from 1 to"),
+        ({"mesh": {"data": 2**20, "model": 2**20}}, f"mesh: has {2**40} points, expected at most"),
+        ({"mesh": {"data": True}}, "axis 'data' has size True, expected an integer"),
+        ({"mesh": {"a b": 2}}, "mesh: found axis 'a b', expected an identifier"),
+        ({"mesh": {3: 2}}, "mesh: found axis 3, expected an identifier"),
+        ({"mesh": 4}, "mesh: found 4, expected a dict"),
+        ({"pins": None}, "pins is None, expected a list of what tandem.pin"),
+        ({"pins": "head.weight:data=full"}, "pins is 'head.weight:data=full', expected a list"),
+        ({"pins": [3]}, "pins has 3, expected what tandem.pin"),
+        ({"micro": 2**63}, f"micro is {2**63}, expected an integer from 1 to"),
+        ({"seed": 2**63}, f"seed is {2**63}, expected an integer of 64 bits"),
+        ({"fail_on_replicate": 2**63}, f"fail_on_replicate is {2**63}, expected bytes"),
         ({"micro": 0}, "0"),
         (
             {"mesh": "data=2", "pins": [tandem.pin("no.such.name", data="gather(0)")]},
@@ -239,6 +255,13 @@ def test_bad_plans_are_one_line(data, how, words):
         tandem.compile(model, loss_fn, optim, data[0], **how)
     # It begins with the option: the text of the step is none of the user's.
     assert "\n" not in str(caught.value) and ".mlir" not in str(caught.value)
+
+
+def test_pins_name_axes():
+    with pytest.raises(tandem.CompileError, match="pin 'a': found axis 'b c', expected an ident"):
+        tandem.pin("a", **{"b c": "full"})
+    with pytest.raises(tandem.CompileError, match="pin: names 3, expected a text such as"):
+        tandem.pin(3, data="full")
 
 
 def test_pin_fixes_how_a_parameter_is_stored(data):
