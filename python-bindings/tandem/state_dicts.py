@@ -6,6 +6,7 @@ import torch
 
 from .errors import StateError
 from .types import as_real
+from .wrappers import renamed
 
 
 def count_of(what, value):
@@ -24,6 +25,14 @@ def check_dict(what, value, keys=()):
             raise StateError(
                 f"{what}: has no {key!r}, expected what {what.replace(' ', '_')}() gives"
             )
+
+
+def under_own_names(state, names):
+    """A model's state dict under the step's `names`, where its own differ by what wraps a model."""
+    if not all(isinstance(name, str) for name in state):
+        return state
+    known = renamed(state, names)
+    return {known[name]: value for name, value in state.items()}
 
 
 def checked(argument, value):

@@ -20,7 +20,7 @@ from .optimizers import FunctionalOptimizer, is_fresh_state
 from .outdated import Trained, expect_current_values, names_of_state
 from .programs import Loaded, Programs, describe, read
 from .python_state import Flags
-from .state_dicts import check_dict, checked, count_of
+from .state_dicts import check_dict, checked, count_of, under_own_names
 from .timeline import report
 from .types import DTYPES, as_complex
 from .watch import Watch, check_schedulers
@@ -381,11 +381,12 @@ class Step:
     def load_state_dict(self, state, optimizer_state=None):
         """Takes over a model's state dict and, if given, an optimizer's (torch.optim's or a step's own),
         whose hyperparameters must be those of the step; its learning rates become those of the optimizer
-        object, from which the step goes on reading them. After a StateError nothing has changed. Buffers
+        object, from which the step goes on reading them. Names may have the `module.` and `_orig_mod.` of wrapped models. After a StateError nothing has changed. Buffers
         that a state dict does not have stay, or, if they are damaged, become the torch model's again. All
         processes of a job call it; the values of the one with rank 0 count.
         """
         check_dict("state dict", state, ())
+        state = under_own_names(state, self._model_keys)
         missing = [name for name in self._stored() if name not in state]
         if missing:
             raise StateError(

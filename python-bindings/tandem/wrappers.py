@@ -39,6 +39,25 @@ def plain_name(name):
     return name.replace("_orig_mod.", "")
 
 
+_WRAPPING = {"module", "_orig_mod"}
+
+
+def _unwrapped(name):
+    return ".".join(part for part in name.split(".") if part not in _WRAPPING)
+
+
+def renamed(names, own):
+    """{name: the model's own} where names are those of the model (`own`) but for `module.` and `_orig_mod.`, which
+    DistributedDataParallel and torch.compile put in front of what they wrap; each is itself where they are not.
+    """
+    plain = {_unwrapped(name): name for name in own}
+    found = {name: plain.get(_unwrapped(name)) for name in names}
+    distinct = len(plain) == len(own) and len(set(found.values())) == len(found)
+    if set(names) <= set(own) or not distinct or None in found.values():
+        return {name: name for name in names}
+    return found
+
+
 def without_dynamo():
     """Within it what `torch.compile` has wrapped runs as it was written, so that it is captured."""
     if "torch._dynamo" not in sys.modules:

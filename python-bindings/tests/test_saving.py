@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from forked import Forks
 from safetensors import safe_open
-from tandem.checkpoint import files, index, shards
+from tandem.checkpoint import covers, files, index, marks, shards
 from torch import nn
 from torch.optim import lr_scheduler
 
@@ -227,6 +227,9 @@ SCHEDULERS = {
     "one cycle": lambda o: lr_scheduler.OneCycleLR(o, 0.1, 9, cycle_momentum=False),
     "sequential": lambda o: lr_scheduler.SequentialLR(
         o, [lr_scheduler.LinearLR(o, 0.1), lr_scheduler.ExponentialLR(o, 0.5)], [4]
+    ),
+    "sequential of one kind": lambda o: lr_scheduler.SequentialLR(
+        o, [lr_scheduler.LinearLR(o, 0.1), lr_scheduler.LinearLR(o, 0.5)], [4]
     ),
     "chained": lambda o: lr_scheduler.ChainedScheduler(
         [lr_scheduler.LinearLR(o, 0.1), lr_scheduler.ExponentialLR(o, 0.5)]
@@ -507,6 +510,50 @@ def test_what_did_not_end_makes_room_for_the_next(tmp_path):
     assert left.exists() and len(os.listdir(tmp_path)) == 4
 
 
+@pytest.mark.parametrize("when", ["before its index", "behind its index"])
+def test_two_jobs_save_into_one_folder(tmp_path, monkeypatch, when):
+    """The whole save of another job falls into that of the first. The last index counts, and all that it names is there."""
+    first, second = Run(), Run(seed=2, mesh=None)
+    first.train(0, 1), second.train(0, 2)
+    Run(seed=3).step.save(tmp_path)
+    module, name = (index, "write") if when == "before its index" else (index, "remove_unnamed")
+    call, calls = getattr(module, name), []
+
+    def with_other(*args):
+        calls.append(name)
+        if len(calls) == (1 if name == "write" else 2):
+            second.step.save(tmp_path)
+        return call(*args)
+
+    monkeypatch.setattr(module, name, with_other)
+    first.step.save(tmp_path)
+    monkeypatch.undo()
+    other, last = Run(seed=4), first if when == "before its index" else second
+    other.step.load(tmp_path)
+    assert_same(other.values(), last.values())
+    assert len(os.listdir(tmp_path)) == 2
+    second.step.save(tmp_path)
+    assert len(os.listdir(tmp_path)) == 2
+
+
+def test_a_save_that_was_killed_is_over(tmp_path):
+    """Its lock ends with it, and what it has left goes; what one that runs has there stays."""
+    step, token = small_run(), "0" * 16
+    shard = tmp_path / (marks.shard_name(token, 0, 1) + marks.PART)
+    shard.write_text("half")
+    with marks.marked(str(tmp_path), token):
+        step.save(tmp_path)
+        assert shard.exists() and os.path.exists(marks.path_of(str(tmp_path), token))
+        index.remove_unnamed(str(tmp_path))
+        assert shard.exists()
+    step.save(tmp_path)
+    assert len(os.listdir(tmp_path)) == 2
+    shard.write_text("half")
+    (tmp_path / f"{token}.saving").touch()
+    step.save(tmp_path)
+    assert len(os.listdir(tmp_path)) == 2
+
+
 def test_the_order_of_what_is_made_durable(tmp_path, monkeypatch):
     """A file is on the disk before it gets its name, the shard's name before the index gets its own, and the old shard
     goes last.
@@ -525,7 +572,7 @@ def test_the_order_of_what_is_made_durable(tmp_path, monkeypatch):
     assert log[-1] == ("unlink", str(tmp_path / old))
 
 
-@pytest.mark.parametrize("call", range(2, 9))
+@pytest.mark.parametrize("call", range(1, 9))
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
 def test_an_error_of_the_disk_is_one_line_and_nothing_is_lost(tmp_path, monkeypatch, call, code):
     run = small_run()
@@ -797,7 +844,25 @@ STRANGE = {
     "a place behind the end": lambda c: c["tensors"]["parameter/hidden.weight"]["pieces"][0].update(
         begin=2**40
     ),
+    "a type that is none": lambda c: c["tensors"]["step/step"].update(type="i65"),
+    "a role that is none": lambda c: c["tensors"].update({"hidden": c["tensors"]["step/step"]}),
+    "more dimensions than a tensor has": lambda c: c["tensors"]["step/step"].update(
+        shape=[2**62] * 10**5
+    ),
+    "chunks that fill the memory": lambda c: c["shards"][0].update(chunk=2**62),
+    "one shard twice": lambda c: c["shards"].append(c["shards"][0]),
+    "the same rows twice": lambda c: [
+        p.update(offsets=[0, 0]) for p in c["tensors"]["parameter/hidden.weight"]["pieces"]
+    ],
+    "two tensors in one place": lambda c: c["tensors"]["state/exp_avg.hidden.bias"].update(
+        pieces=c["tensors"]["parameter/hidden.bias"]["pieces"]
+    ),
     "no training": lambda c: c["training"].pop("groups"),
+    "no counts": lambda c: c["training"].pop("counts"),
+    "a count that is none": lambda c: c["training"]["counts"].update({"hidden.bias": "3"}),
+    "a count too few": lambda c: c["training"]["counts"].pop("hidden.bias"),
+    "counts of another model": lambda c: c["training"]["counts"].update(other=3),
+    "an optimizer of two lines": lambda c: c["training"].update(optimizer="Adam\nW"),
     "no extra": lambda c: c.update(extra={"dict": 3}),
 }
 
@@ -807,6 +872,140 @@ def test_an_index_that_was_not_saved(spoiled, kind):
     run, folder, _ = spoiled
     rewrite(folder, lambda document: STRANGE[kind](document["content"]))
     expect(run, folder, "checkpoint.json is none that step.save")
+
+
+def test_pieces_in_the_header(spoiled):
+    """All of them lie one behind the other, but eight bytes before where their elements are."""
+    run, folder, shard = spoiled
+
+    def shift(document):
+        content = document["content"]
+        content["shards"][0]["bytes"] -= 8
+        for stored in content["tensors"].values():
+            for piece in stored["pieces"]:
+                piece["begin"] -= 8
+        data = shard.read_bytes()[:-8]
+        shard.write_bytes(data)
+        content["shards"][0]["hashes"] = [index.make_hash(data)]
+
+    rewrite(folder, shift)
+    expect(run, folder, r"has a header of \d+ bytes, expected \d+: its index is that of another")
+
+
+def group_with(name, value):
+    """The first parameter group with another hyperparameter, as an index has it."""
+
+    def change(content):
+        pairs = content["training"]["groups"][0]["dict"]
+        content["training"]["groups"][0]["dict"] = [
+            [key, value if key == name else old] for key, old in pairs
+        ]
+
+    return change
+
+
+def schedule_with(name, value):
+    def change(content):
+        pairs = content["training"]["schedulers"][0]["state"]["dict"]
+        content["training"]["schedulers"][0]["state"]["dict"] = [
+            [key, value if key == name else old] for key, old in pairs
+        ]
+
+    return change
+
+
+WRONG_TYPES = {
+    "a rate that is a text": (group_with("lr", "fast"), "lr is 'fast', expected a number like"),
+    "a rate that is yes": (group_with("lr", True), "lr is True, expected a number like"),
+    "a rate of lines": (
+        group_with("lr", {"tensor": {"type": "int8", "shape": [9, 9], "bytes": "AAAA" * 27}}),
+        "lr is tensor.*, expected a number like",
+    ),
+    "betas that are a number": (group_with("betas", 0.9), "betas is 0.9, expected a list like"),
+    "betas of a text": (
+        group_with("betas", {"tuple": [0.9, "x"]}),
+        r"betas\[1\] is 'x', expected a number like 0.999",
+    ),
+    "a number for yes": (group_with("maximize", 1), "maximize is 1, expected True or False"),
+    "another rate to begin with": (
+        group_with("initial_lr", []),
+        "initial_lr is .*, expected a numb",
+    ),
+    "a step that is a text": (
+        schedule_with("last_epoch", "x"),
+        "last_epoch is 'x', expected a numb",
+    ),
+    "rates of more groups": (
+        schedule_with("base_lrs", [1, 2]),
+        "base_lrs is .*, expected a list li",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG_TYPES)
+def test_hyperparameters_of_other_types(spoiled, kind):
+    run, folder, _ = spoiled
+    change, words = WRONG_TYPES[kind]
+    rewrite(folder, lambda document: change(document["content"]))
+    expect(run, folder, words)
+
+
+@pytest.mark.parametrize("name", [index.NAME, "shard"])
+def test_what_is_no_file_is_not_waited_for(spoiled, name):
+    run, folder, shard = spoiled
+    path = shard if name == "shard" else folder / name
+    for make, kind in [
+        (os.mkfifo, "a FIFO"),
+        (lambda p: os.symlink("/dev/zero", p), "a device"),
+        (os.mkdir, "a folder"),
+    ]:
+        path.rename(folder / "aside")
+        make(path)
+        expect(run, folder, f"cannot.* read.*: found {kind}, expected a regular file")
+        path.rmdir() if path.is_dir() else path.unlink()
+        (folder / "aside").rename(path)
+
+
+def test_an_index_without_end(spoiled, monkeypatch):
+    run, folder, _ = spoiled
+    monkeypatch.setattr(index, "_LARGEST", 2**20)
+    os.truncate(folder / index.NAME, 2**40)
+    expect(run, folder, "checkpoint.json has more than the 1048576 bytes expected")
+
+
+def random_boxes(chance, shape, count):
+    """Boxes that cover a tensor: cut in two again and again."""
+    boxes = [((0,) * len(shape), tuple(shape))]
+    for _ in range(count):
+        offsets, extents = boxes.pop(chance.randrange(len(boxes)))
+        dim = chance.randrange(len(shape))
+        at = chance.randint(0, extents[dim])
+        first, second = list(extents), list(extents)
+        first[dim], second[dim], begin = at, extents[dim] - at, list(offsets)
+        begin[dim] += at
+        boxes += [(offsets, tuple(first)), (tuple(begin), tuple(second))]
+    return boxes
+
+
+def test_boxes_cover_a_tensor_once():
+    """The truth is a count of every element."""
+    chance, refused = random.Random(7), 0
+    for _ in range(300):
+        shape = [chance.randint(1, 5) for _ in range(chance.randint(1, 3))]
+        boxes = random_boxes(chance, shape, chance.randint(0, 6))
+        if chance.random() < 0.5:
+            offsets, extents = boxes.pop(chance.randrange(len(boxes)))
+            moved = [chance.randint(0, s - e) for s, e in zip(shape, extents, strict=True)]
+            boxes.append((tuple(moved), extents))
+        count = torch.zeros(shape, dtype=torch.int64)
+        for offsets, extents in boxes:
+            count[tuple(slice(o, o + e) for o, e in zip(offsets, extents, strict=True))] += 1
+        assert covers.is_cover(boxes, shape) == bool((count == 1).all())
+        refused += not (count == 1).all()
+    assert 30 < refused < 200
+    assert covers.is_cover([((), ())], ()) and not covers.is_cover([], ())
+    assert covers.is_cover([], (0, 3)) and not covers.is_cover([((0, 0), (1, 3))], (0, 3))
+    assert not covers.is_cover([((0,), (5,))], (4,)) and not covers.is_cover([((0,), (4,))], (4, 1))
 
 
 def places_of(value):
@@ -928,6 +1127,62 @@ def test_schedules_that_differ(good, tmp_path):
     )
     run.optimizer.param_groups[0]["lr"] = rates
     run.step.load(folder, scheduler=())
+
+
+def test_a_schedule_inside_of_another(two_steps, tmp_path):
+    """Its state is looked at as the outer one's is."""
+    (optimizer, _, step), _ = two_steps
+    scheduler = SCHEDULERS["sequential"](optimizer)
+    step.save(tmp_path, scheduler=scheduler)
+    before = copy.deepcopy(scheduler.state_dict())
+
+    def inner_of(document):
+        (state,) = (s["state"]["dict"] for s in document["content"]["training"]["schedulers"])
+        return next(value for key, value in state if key == "_schedulers")[1]["dict"]
+
+    for change, words in [
+        (lambda pairs: pairs.pop(), "scheduler 1 inside: lacks '.*', expected the entries"),
+        (lambda pairs: pairs[0].__setitem__(1, "x"), "scheduler 1 inside: gamma is 'x', expected"),
+    ]:
+        text = (tmp_path / index.NAME).read_text()
+        rewrite(tmp_path, lambda document, change=change: change(inner_of(document)))
+        with pytest.raises(tandem.CheckpointError, match=words):
+            step.load(tmp_path, scheduler=scheduler)
+        (tmp_path / index.NAME).write_text(text)
+    assert scheduler.state_dict() == before
+
+
+class Wrapped(nn.Module):
+    """As DistributedDataParallel and torch.compile name what they wrap."""
+
+    def __init__(self):
+        super().__init__()
+        self.module = nn.Module()
+        self.module._orig_mod = Net()
+
+    def forward(self, tokens):
+        return self.module._orig_mod(tokens)
+
+
+def test_names_of_wrapped_models(tmp_path):
+    run, wrapped, other = Run(), Run(seed=2, model=Wrapped), Run(seed=3)
+    run.train(0, 2)
+    run.step.save(tmp_path)
+    wrapped.step.load(tmp_path)
+    prefix = "module._orig_mod."
+    for name, value in run.step.state_dict().items():
+        assert torch.equal(wrapped.step.state_dict()[prefix + name], value), name
+    losses = run.train(2, 4)
+    assert wrapped.train(2, 4) == losses
+    wrapped.step.save(tmp_path)
+    other.step.load(tmp_path)
+    assert_same(other.values(), run.values())
+    other.step.load_state_dict(wrapped.step.state_dict(), wrapped.step.optimizer_state_dict())
+    assert_same(other.values(), run.values())
+    state = wrapped.step.state_dict()
+    state["module.more"] = torch.zeros(1)
+    with pytest.raises(tandem.StateError, match="state dict: has no 'unused'"):
+        other.step.load_state_dict(state)
 
 
 def test_runs_may_make_a_folder_above_theirs_at_one_time(tmp_path, monkeypatch):

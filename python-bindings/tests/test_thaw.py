@@ -169,3 +169,69 @@ def test_many_programs_for_counts_are_told():
         for turn in range(12):
             step((torch.randn(8, 3 + 2 * (turn % 2), 6), torch.randn(8, 3 + 2 * (turn % 2), 1)))
     assert [warning.filename for warning in told] == [__file__]
+
+
+def followed(pair, other):
+    """`other` goes on where the eager twin of `pair` is."""
+    other.twin, other.eager = pair.twin, pair.eager
+    return other
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_counts_of_a_checkpoint(tmp_path, kind):
+    """Parameters that have taken fewer steps than others go on with their own."""
+    pair = Pair(kind, frozen=[0])
+    pair.train()
+    pair.freeze([])
+    pair.train(1)
+    pair.step.save(tmp_path)
+    other = followed(pair, Pair(kind))
+    other.step.load(tmp_path)
+    other.train()
+
+
+@pytest.mark.parametrize("how", ["one", "zero"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_checkpoint_of_a_frozen_phase(tmp_path, kind, how):
+    pair = Pair(kind, frozen=[0, 2], **HOW[how])
+    pair.train()
+    pair.step.save(tmp_path)
+    other = followed(pair, Pair(kind, **HOW[how]))
+    words = "was saved when '0.bias', '0.weight', '2.bias' and 1 more did not train; what the optim"
+    with pytest.warns(UserWarning, match=words) as told:
+        other.step.load(tmp_path)
+    assert [w.filename for w in told] == [__file__]
+    pair.freeze([])
+    other.train()
+
+
+def test_a_checkpoint_of_an_optimizer_of_fewer_parameters(tmp_path):
+    """As where the first phase gives the optimizer only what it trains; later it gets a group of the rest."""
+    pair = Pair("adamw")
+
+    def optimizer_of(model, *layers):
+        return o.AdamW([{"params": model[i].parameters(), "lr": lr} for i, lr in layers])
+
+    def compile_step(*layers):
+        pair.model = small(nn.Tanh(), nn.Linear(8, 8), nn.Tanh())
+        pair.optimizer = optimizer_of(pair.model, *layers)
+        pair.step = tandem.compile(pair.model, mse, pair.optimizer, regression(1)[0])
+
+    compile_step((4, 0.05))
+    pair.step.load(model=pair.twin)
+    pair.eager = optimizer_of(pair.twin, (4, 0.05))
+    pair.train()
+    pair.step.save(tmp_path)
+    compile_step((0, 0.01), (2, 0.02), (4, 0.07))
+    with pytest.warns(UserWarning, match="did not train"):
+        pair.step.load(tmp_path)
+    assert [g["lr"] for g in pair.optimizer.param_groups] == [0.01, 0.02, 0.05]
+    state, before = pair.eager.state, pair.eager
+    pair.eager = optimizer_of(pair.twin, (0, 0.01), (2, 0.02), (4, 0.05))
+    pair.eager.state.update(state)
+    assert len(before.state) == 2
+    pair.train()
+    pair.step.save(tmp_path)
+    compile_step((4, 0.05))
+    with pytest.raises(tandem.CheckpointError, match="group 0 has '0.weight' where '4.weight'"):
+        pair.step.load(tmp_path)

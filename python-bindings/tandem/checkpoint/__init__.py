@@ -2,9 +2,10 @@
 
     checkpoint.json                              the index, which comes last (index.py)
     <token>-00000-of-00002.safetensors, ...      one shard per process (shards.py), of the boxes that it has (layout.py)
+    <token>.saving                               while a save runs (marks.py)
 
 A save writes shards of a new name beside those that are there, then puts the index in the place of the old one, and
-only then removes what the old one named. Whatever ends it, one of the two checkpoints is whole.
+only then removes what no index names. Whatever ends it, one of the two checkpoints is whole.
 """
 
 import contextlib
@@ -17,11 +18,13 @@ import torch
 from .. import job as jobs
 from ..arguments import text_of
 from ..errors import CheckpointError
-from . import files, layout, plain, shards
+from ..notices import tell
+from . import files, layout, marks, plain, shards
 from . import index as indices
+from .fit import fit
 from .training import Training
 
-_STORED = ("parameter", "state", "buffer", "step", "seed")
+_MOST_NAMES = 3  # of parameters in a warning
 
 
 class StoredValues:
@@ -36,7 +39,7 @@ class StoredValues:
         for session in self.sessions:
             for index, whole in enumerate(session.arguments):
                 key = f"{whole.role}/{whole.name}"
-                if whole.role in _STORED and key not in self.places and key in arguments:
+                if whole.role in indices.STORED and key not in self.places and key in arguments:
                     self.places[key], self.wholes[key] = (session, index), whole
         beside = {
             key: argument if argument.value is None else argument.value
@@ -61,8 +64,10 @@ class StoredValues:
 
 def _path_of(folder, instead=""):
     try:
-        return os.path.abspath(os.fsdecode(os.fspath(folder)))
-    except TypeError:
+        path = os.path.abspath(os.fsdecode(os.fspath(folder)))
+        os.path.exists(path)  # a ValueError for a text that names no file
+        return path
+    except (TypeError, ValueError):
         raise CheckpointError(
             f"checkpoint: folder is {text_of(folder)}, expected a path{instead}"
         ) from None
@@ -104,24 +109,24 @@ def save(step, folder, scheduler=None, extra=None):
         return _training_of(step, scheduler).save() | {"counts": counts}, notes
 
     training, extra = jobs.together(job, "save", begin)
-    token = _agree_on_folder(job, folder, what)
     values = StoredValues(step)
     shares = layout.share_out(values, _ranks(job, values.ranks))
     process = 0 if job is None else job.process
-    name = indices.shard_name(token, process, len(shares))
-    shard = _write_shard(job, folder, name, shares[process], what)
-    # From here on process 0 may name the shard: what ends this save leaves it for the next one to remove.
-    index = _index_of(values, shares, _exchange(job, shard), training, extra)
+    with _saving_in(job, folder, what) as token:
+        name = marks.shard_name(token, process, len(shares))
+        shard = _write_shard(job, folder, name, shares[process], what)
+        # From here on process 0 may name the shard: what ends this save leaves it for the next one to remove.
+        index = _index_of(values, shares, _exchange(job, shard), training, extra)
 
-    def finish():
-        if process == 0:
-            with _told_as_error(what, indices.NAME):
-                indices.write(folder, index)
+        def finish():
+            if process == 0:
+                with _told_as_error(what, indices.NAME):
+                    indices.write(folder, index, token)
 
-    jobs.together(job, "save", finish)
+        jobs.together(job, "save", finish)
     if process == 0:
         with contextlib.suppress(OSError):
-            indices.remove_others(folder, index.shards)
+            indices.remove_unnamed(folder)
 
 
 def _write_shard(job, folder, name, parts, what):
@@ -155,12 +160,15 @@ def _told_as_error(what, name):
         ) from error
 
 
-def _agree_on_folder(job, folder, what):
-    """Makes the folder, and a token for the names in it, which no other save has. It has to be one for all processes."""
+@contextlib.contextmanager
+def _saving_in(job, folder, what):
+    """Makes the folder, which has to be one for all processes, and yields a token for the names in it, which no other save
+    has. Within it the save is marked as one that runs.
+    """
     token = secrets.token_hex(8)
     if job is not None:
         token = job.exchange("token", token)[0]
-    mark = os.path.join(folder, indices.shard_name(token, 99999, 99999) + indices.PART)
+    first, mark = job is None or job.process == 0, marks.path_of(folder, token)
 
     def make():
         if os.path.exists(folder) and not os.path.isdir(folder):
@@ -170,7 +178,7 @@ def _agree_on_folder(job, folder, what):
         with _told_as_error(what, os.path.basename(mark)):
             files.make_folder(folder)
             indices.remove_unnamed(folder)
-            os.close(files.create(mark))
+            stack.enter_context(marks.marked(folder, token))
 
     def look():
         if not os.path.exists(mark):
@@ -178,14 +186,10 @@ def _agree_on_folder(job, folder, what):
                 f"{what}: is another folder than that of process 0, expected one that all processes share"
             )
 
-    first = job is None or job.process == 0
-    try:
+    with contextlib.ExitStack() as stack:
         jobs.together(job, "save", make if first else lambda: None)
         jobs.together(job, "save", look)
-    finally:
-        if first:
-            files.remove(mark)
-    return token
+        yield token
 
 
 def _exchange(job, shard):
@@ -221,92 +225,68 @@ def load(step, folder, scheduler=None):
     def check():
         index, digest = indices.read(folder)
         training = _training_of(step, scheduler)
-        for role in ("parameter", "buffer"):
-            _check_tensors(what, index.tensors, values, role)
-        with indices.none_that_was_saved(what):
-            checked, extra = training.check(index.training, what), plain.decode(index.extra)
-        for role in ("state", "step", "seed"):
-            _check_tensors(what, index.tensors, values, role)
+        fitted = fit(step, values, index, training, what)
         shards.check_sizes(folder, index.shards)
-        return index, digest, training, checked, extra
+        return index, digest, training, fitted
 
-    index, digest, training, checked, extra = jobs.together(job, "load", check)
+    index, digest, training, fitted = jobs.together(job, "load", check)
     jobs.check_same(job, "load", lambda: {"a checkpoint with hash": digest})
     process, count = (0, 1) if job is None else (job.process, len(job.exchange("load", "")))
     jobs.keep_together(
-        job, "load", lambda stop: shards.check_hashes(folder, index.shards, process, count, stop)
+        job, "load", lambda stop: shards.check_hashes(folder, index, process, count, stop)
     )
     for session in values.sessions:
         session.begin_loading(what)
 
     def read(stop):
         try:
-            _read(step, values, folder, index, stop)
+            _read(step, values, fitted, shards.Reader(folder, index.shards), stop)
         except OSError as error:
             raise CheckpointError(f"{what}: cannot be read: {error.strerror}") from error
 
     jobs.keep_together(job, "load", read)
     for session in values.sessions:
         session.end_loading()
-    step._counts.load(index.training["counts"], step.count)
-    training.restore(checked)
+    step._counts.load(fitted.counts, step.count)
+    training.restore(fitted.training)
     step._missing.clear()
     step._took_over()
-    return extra
+    if fitted.frozen and process == 0:
+        _tell_of_frozen(what, fitted.frozen)
+    return fitted.extra
 
 
-def _title(key):
-    role, _, name = key.partition("/")
-    return f"{role} {name!r}"
+def _tell_of_frozen(what, names):
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    listed = ", ".join(map(repr, names[:_MOST_NAMES]))
+    tell(
+        f"{what}: was saved when {listed}{more} did not train; what the optimizer keeps of"
+        f" {'them' if len(names) > 1 else 'it'} begins anew"
+    )
 
 
-def _check_tensors(what, tensors, values, role):
-    """That the checkpoint has the step's values of a role. Those without a value there, or in the step, are no matter."""
-    own = {k: v for k, v in values.describe().items() if k.startswith(f"{role}/")}
-    other = f"{what}: is of another {'optimizer' if role == 'state' else 'model'}:"
-    for key in own:
-        if (
-            key not in tensors and key != "seed/seed"
-        ):  # which is there only where something is drawn
-            raise CheckpointError(f"{other} it has no {_title(key)}")
-    for key, stored in tensors.items():
-        if not key.startswith(f"{role}/"):
-            continue
-        if key not in own and key == "seed/seed":
-            continue
-        if key not in own and key not in values.missing:
-            thaw = "; thaw its parameter before tandem.compile" if role == "state" else ""
-            raise CheckpointError(f"{other} it has {_title(key)}, the step has not{thaw}")
-        expected = own.get(key) or values.describe_missing(key)
-        if (stored.type, stored.shape) != expected:
-            raise CheckpointError(
-                f"{other} {_title(key)} is {_typed(stored.type, stored.shape)}, expected {_typed(*expected)}"
-            )
-
-
-def _typed(type_name, shape):
-    return f"{type_name}{list(shape)}"
-
-
-def _read(step, values, folder, index, stop):
+def _read(step, values, fitted, reader, stop):
     """What the ranks of this process have, box by box."""
-    reader, own = shards.Reader(folder, index.shards), set(values.ranks)
+    tensors, own = fitted.tensors, set(values.ranks)
 
-    def bytes_of(key, offsets, extents):
+    def box(key, offsets, extents):
         if stop():
             raise shards.Stopped
-        return reader.box(index.tensors[key], offsets, extents)
+        if key in tensors:
+            return reader.box(tensors[key], offsets, extents)
+        ranges = (slice(o, o + e) for o, e in zip(offsets, extents, strict=True))
+        return fitted.fresh[key][tuple(ranges)]
 
     for key, (session, number) in values.places.items():
-        if key not in index.tensors:
+        if key not in tensors and key not in fitted.fresh:
             continue
         for (offsets, extents), places in layout.boxes(session, number).items():
             here = [place for place in places if place[1] in own]
             if here and 0 not in extents:
-                data = layout.as_bytes(bytes_of(key, offsets, extents))
+                data = layout.as_bytes(box(key, offsets, extents))
                 for member, rank in here:
                     session.write_slice(member, rank, 0, data)
     for key in (*values.unused, *values.missing):
-        if key in index.tensors:
-            shape = index.tensors[key].shape
-            step._keep(key, bytes_of(key, (0,) * len(shape), shape).clone())
+        if key in tensors:
+            shape = tensors[key].shape
+            step._keep(key, box(key, (0,) * len(shape), shape).clone())

@@ -2,7 +2,9 @@
 
 import contextlib
 import ctypes
+import errno
 import os
+import stat
 
 # Begins to write what is dirty, and waits for nothing (sync_file_range(2)).
 _SYNC_FILE_RANGE_WRITE = 2
@@ -50,6 +52,26 @@ def create(path):
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
 
 
+_KINDS = {stat.S_ISDIR: "a folder", stat.S_ISFIFO: "a FIFO", stat.S_ISSOCK: "a socket"}
+
+
+def open_regular(path):
+    """A regular file, open for reading. Raises OSError, also for what would never end, such as a FIFO or a device."""
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    mode = os.fstat(file).st_mode
+    if stat.S_ISREG(mode):
+        return file
+    os.close(file)
+    kind = next((name for is_one, name in _KINDS.items() if is_one(mode)), "a device")
+    raise OSError(errno.EINVAL, f"found {kind}, expected a regular file", path)
+
+
+def read_whole(path, largest):
+    """The bytes of a regular file; of a larger one, `largest` + 1 of them. Raises OSError."""
+    with open(open_regular(path), "rb") as file:
+        return file.read(largest + 1)
+
+
 def write_at(file, data, offset):
     """All of a buffer of bytes."""
     view = memoryview(data)
@@ -76,15 +98,14 @@ def rename(old, new):
 
 
 def write_whole(path, data, part):
-    """A small file in the place of another; it is written under the name that ends in `part`."""
-    remove(path + part)
-    file = create(path + part)
+    """A small file in the place of another; it is written as `part`, which is new, in the same folder."""
+    file = create(part)
     try:
         write_at(file, data, 0)
         sync(file)
     finally:
         os.close(file)
-    rename(path + part, path)
+    rename(part, path)
 
 
 def remove(path):

@@ -8,22 +8,23 @@ import hashlib
 import json
 import math
 import os
-import re
 import zlib
 from dataclasses import asdict, dataclass
 
 from ..errors import CheckpointError
 from ..types import DTYPES
-from . import files
+from . import covers, files, marks
 
 NAME = "checkpoint.json"
 _FORMAT = "tandem checkpoint"
 # Readers take exactly this version of the format and older ones; what is in a newer one they cannot know.
 VERSION = 2
 _LARGEST = 2**30  # bytes of an index
+_LARGEST_CHUNK = 2**26  # bytes that are read at once
+_MOST_DIMENSIONS = 64  # as many as a tensor of PyTorch has
 _SHA256 = 64  # digits
-_SHARD = re.compile(r"[0-9a-f]{16}-\d{5}-of-\d{5}\.safetensors")
-PART = ".part"  # ends the name of what is being written
+# Roles of the tensors that are stored.
+STORED = ("parameter", "state", "buffer", "step", "seed")
 
 
 @dataclass(frozen=True)
@@ -82,33 +83,26 @@ def _hash(content):
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def shard_name(token, number, count):
-    return f"{token}-{number:05d}-of-{count:05d}.safetensors"
-
-
-def write(folder, index):
-    """Puts the index in the place of the one that is there. Raises OSError."""
+def write(folder, index, token):
+    """Puts the index of the save `token` in the place of the one that is there. Raises OSError."""
     content = json.loads(json.dumps(asdict(index)))
     text = json.dumps(
         {"format": _FORMAT, "version": VERSION, "sha256": _hash(content), "content": content}
     )
-    files.write_whole(os.path.join(folder, NAME), text.encode(), PART)
+    path, part = os.path.join(folder, NAME), marks.part_of_index(folder, token)
+    files.write_whole(path, text.encode(), part)
 
 
 def remove_unnamed(folder):
-    """The shards of saves that did not end, if it is clear that no index names them."""
-    if not os.path.lexists(os.path.join(folder, NAME)):
-        remove_others(folder, [])
-        return
-    with contextlib.suppress(CheckpointError):
-        remove_others(folder, read(folder)[0].shards)
-
-
-def remove_others(folder, shards):
-    """All shards but these; what cannot be removed stays."""
-    keep = {shard.name for shard in shards}
-    for name in os.listdir(folder):
-        if name not in keep and _SHARD.fullmatch(name.removesuffix(PART)):
+    """The files of saves that are over, if it is clear that no index names them. Raises OSError."""
+    ended, named = marks.names_of_ended(folder), set()  # in this order: see marks.py
+    if os.path.lexists(os.path.join(folder, NAME)):
+        try:
+            named = {shard.name for shard in read(folder)[0].shards}
+        except CheckpointError:
+            return
+    for name in ended:
+        if name not in named:
             files.remove(os.path.join(folder, name))
 
 
@@ -116,11 +110,12 @@ def read(folder):
     """(index, the hash of its content). Raises CheckpointError."""
     what = f"checkpoint {folder!r}"
     document = _read_document(folder, what)
-    if document.get("format") != _FORMAT or not isinstance(document.get("version"), int):
+    version = document.get("version")
+    if document.get("format") != _FORMAT or type(version) is not int or version < 1:
         raise CheckpointError(f"{what}: {NAME} is none that step.save() wrote")
-    if document["version"] > VERSION:
+    if version > VERSION:
         raise CheckpointError(
-            f"{what}: is of version {document['version']}, expected at most {VERSION}: a newer Tandem has written it"
+            f"{what}: is of version {version}, expected at most {VERSION}: a newer Tandem has written it"
         )
     content, digest = document.get("content"), document.get("sha256")
     with none_that_was_saved(what):
@@ -132,9 +127,10 @@ def read(folder):
 @contextlib.contextmanager
 def none_that_was_saved(what):
     """What reads entries of an index stumbles over those that `save` does not write."""
+    kinds = (LookupError, AttributeError, TypeError, ValueError, ArithmeticError, RuntimeError)
     try:
         yield
-    except (LookupError, AttributeError, TypeError, ValueError, RecursionError) as error:
+    except kinds as error:  # a RecursionError is a RuntimeError
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         raise CheckpointError(
             f"{what}: {NAME} is none that step.save() wrote ({reason})"
@@ -151,12 +147,10 @@ def _read_document(folder, what):
             )
         if not os.path.lexists(path):
             raise CheckpointError(f"{what}: {_what_is_there(folder)}")
-        if os.path.getsize(path) > _LARGEST:
-            raise CheckpointError(
-                f"{what}: {NAME} has {os.path.getsize(path)} bytes, expected at most {_LARGEST}"
-            )
-        with open(path, "rb") as file:
-            document = json.loads(file.read())
+        data = files.read_whole(path, _LARGEST)
+        if len(data) > _LARGEST:
+            raise CheckpointError(f"{what}: {NAME} has more than the {_LARGEST} bytes expected")
+        document = json.loads(data)
     except OSError as error:
         raise CheckpointError(f"{what}: cannot read {NAME}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
@@ -165,7 +159,8 @@ def _read_document(folder, what):
 
 
 def _what_is_there(folder):
-    shards = [n for n in sorted(os.listdir(folder)) if _SHARD.fullmatch(n.removesuffix(PART))]
+    names = sorted(os.listdir(folder))
+    shards = [name for name in names if marks.SHARD.fullmatch(name.removesuffix(marks.PART))]
     if shards:
         return (
             f"half-written: has {shards[0]!r} and no {NAME}, which comes last: the save did not end"
@@ -174,44 +169,77 @@ def _what_is_there(folder):
 
 
 def _parse(content):
-    shards = [Shard(**shard) for shard in content["shards"]]
-    for shard in shards:
-        chunks = -(-_count(shard.bytes) // max(_count(shard.chunk), 1))
-        if not _SHARD.fullmatch(shard.name) or len(shard.hashes) != chunks:
-            raise ValueError(f"shard {shard.name!r}")
-    tensors = {}
-    for key, entry in content["tensors"].items():
-        pieces = [
-            Piece(
-                _count(p["shard"]), _count(p["begin"]), _counts(p["offsets"]), _counts(p["extents"])
-            )
-            for p in entry["pieces"]
-        ]
-        tensors[key] = Stored(str(entry["type"]), _counts(entry["shape"]), pieces)
-        _check_cover(key, tensors[key], shards)
+    shards = [_shard_of(entry) for entry in content["shards"]]
+    if len({shard.name for shard in shards}) < len(shards):
+        raise ValueError("two shards of one name")
+    tensors = {_key_of(key): _tensor_of(entry) for key, entry in content["tensors"].items()}
+    for key, stored in tensors.items():
+        boxes = [(piece.offsets, piece.extents) for piece in stored.pieces]
+        if not covers.is_cover(boxes, stored.shape):
+            raise ValueError(f"the pieces of {key!r} do not cover it once")
+    _check_places(tensors, shards)
     return Index(tensors, shards, content["training"], content["extra"])
 
 
+def _shard_of(entry):
+    shard = Shard(**entry)
+    chunks = -(-_count(shard.bytes) // max(_count(shard.chunk), 1))
+    fits = shard.chunk <= _LARGEST_CHUNK and len(shard.hashes) == chunks
+    if not marks.SHARD.fullmatch(shard.name) or not fits:
+        raise ValueError(f"shard {shard.name!r}")
+    return shard
+
+
+def _key_of(key):
+    if key.partition("/")[0] not in STORED:
+        raise ValueError(f"no role of {key!r}")
+    return key
+
+
+def _tensor_of(entry):
+    pieces = [
+        Piece(_count(p["shard"]), _count(p["begin"]), _counts(p["offsets"]), _counts(p["extents"]))
+        for p in entry["pieces"]
+    ]
+    return Stored(entry["type"], _counts(entry["shape"]), pieces)
+
+
 def _count(value):
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+    if type(value) is not int or not 0 <= value < 2**63:
         raise ValueError(f"{value!r} is no count")
     return value
 
 
 def _counts(values):
+    if len(values) > _MOST_DIMENSIONS:
+        raise ValueError(f"{len(values)} dimensions")
     return tuple(_count(value) for value in values)
 
 
-def _check_cover(key, stored, shards):
-    """Boxes of one form: those inside of the tensor that have as many elements together cover it."""
-    rank, covered, width = len(stored.shape), 0, DTYPES[stored.type].itemsize
-    for piece in stored.pieces:
-        ends = [o + e for o, e in zip(piece.offsets, piece.extents, strict=True)]
-        inside = len(ends) == rank and all(e <= s for e, s in zip(ends, stored.shape, strict=True))
-        count = math.prod(piece.extents)
-        end = piece.begin + count * width
-        if not inside or piece.shard >= len(shards) or end > shards[piece.shard].bytes:
-            raise ValueError(f"a piece of {key!r}")
-        covered += count
-    if covered != math.prod(stored.shape):
-        raise ValueError(f"{key!r} has {covered} elements, expected {math.prod(stored.shape)}")
+def _places(tensors, shards):
+    """[[(first byte, bytes)]] of the pieces by shard, in order."""
+    places = [[] for _ in shards]
+    for stored in tensors.values():
+        width = DTYPES[stored.type].itemsize
+        for piece in stored.pieces:
+            if size := math.prod(piece.extents) * width:
+                places[piece.shard].append((piece.begin, size))
+    return [sorted(own) for own in places]
+
+
+def data_begins(index):
+    """The byte of each shard where elements begin, behind its header."""
+    pairs = zip(_places(index.tensors, index.shards), index.shards, strict=True)
+    return [own[0][0] if own else shard.bytes for own, shard in pairs]
+
+
+def _check_places(tensors, shards):
+    """The pieces of a shard lie one behind the other up to its end: no two share bytes."""
+    for shard, own in zip(shards, _places(tensors, shards), strict=True):
+        end = own[0][0] if own else shard.bytes
+        for begin, size in own:
+            if begin != end:
+                raise ValueError(f"a piece at byte {begin} of shard {shard.name!r}, not at {end}")
+            end += size
+        if end != shard.bytes:
+            raise ValueError(f"shard {shard.name!r} has elements up to byte {end}")

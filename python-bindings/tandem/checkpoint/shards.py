@@ -13,10 +13,12 @@ import torch
 from ..errors import CheckpointError
 from ..types import DTYPES, SAFETENSORS
 from . import files
-from .index import PART, Shard, is_hash, make_hash
+from .index import Shard, data_begins, is_hash, make_hash
+from .marks import PART
 
 CHUNK = 16 << 20  # bytes that are written at once, and that a hash stands for
 _BUFFERS = 4
+_LENGTH_BYTES = 8  # of the header, in front of it
 
 # Seconds between two questions whether to stop, while the disk is waited for.
 _PAUSE = 0.1
@@ -70,7 +72,7 @@ def _header(parts):
         at += part.bytes
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    return len(text).to_bytes(8, "little") + text
+    return len(text).to_bytes(_LENGTH_BYTES, "little") + text
 
 
 class _Writer:
@@ -173,19 +175,27 @@ def check_sizes(folder, shards):
     """That all shards are there whole, as far as their sizes say. Raises CheckpointError."""
     for shard in shards:
         what = f"checkpoint {folder!r}: shard {shard.name!r}"
-        try:
-            size = os.stat(os.path.join(folder, shard.name)).st_size
-        except OSError as error:
-            raise CheckpointError(f"{what} cannot be read: {error.strerror}") from error
+        with _open(folder, shard, what) as file:
+            size = os.fstat(file.fileno()).st_size
         if size != shard.bytes:
             raise CheckpointError(
                 f"{what} has {size} bytes, expected {shard.bytes}: it is truncated or another file"
             )
 
 
-def check_hashes(folder, shards, process, processes, stop):
+@contextlib.contextmanager
+def _open(folder, shard, what):
+    try:
+        with open(files.open_regular(os.path.join(folder, shard.name)), "rb", 0) as file:
+            yield file
+    except OSError as error:
+        raise CheckpointError(f"{what} cannot be read: {error.strerror}") from error
+
+
+def check_hashes(folder, index, process, processes, stop):
     """This process' part of all chunks. Raises CheckpointError for one that is not what was saved."""
-    chunks = [(shard, number) for shard in shards for number in range(len(shard.hashes))]
+    pairs = zip(index.shards, data_begins(index), strict=True)
+    chunks = [(s, begin, number) for s, begin in pairs for number in range(len(s.hashes))]
     with _workers(2, "tandem-load") as pool:
         for _ in pool.map(
             lambda chunk: _check_chunk(folder, *chunk, stop), chunks[process::processes]
@@ -193,23 +203,22 @@ def check_hashes(folder, shards, process, processes, stop):
             pass
 
 
-def _check_chunk(folder, shard, number, stop):
+def _check_chunk(folder, shard, data_begin, number, stop):
     if stop():
         raise Stopped
     what = f"checkpoint {folder!r}: shard {shard.name!r}"
     begin = number * shard.chunk
     count = min(shard.chunk, shard.bytes - begin)
-    try:
-        file = os.open(os.path.join(folder, shard.name), os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            data = files.read_at(file, begin, count)
-        finally:
-            os.close(file)
-    except OSError as error:
-        raise CheckpointError(f"{what} cannot be read: {error.strerror}") from error
+    with _open(folder, shard, what) as file:
+        data = files.read_at(file.fileno(), begin, count)
     if not is_hash(data, shard.hashes[number]):
         raise CheckpointError(
             f"{what} is damaged: bytes {begin} to {begin + count} are not those that were saved"
+        )
+    header = int.from_bytes(data[:_LENGTH_BYTES], "little") + _LENGTH_BYTES
+    if number == 0 and header != data_begin:
+        raise CheckpointError(
+            f"{what} has a header of {header} bytes, expected {data_begin}: its index is that of another file"
         )
 
 

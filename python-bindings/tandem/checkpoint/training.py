@@ -1,7 +1,7 @@
 """What a checkpoint holds beside tensors: the groups of the optimizer, and the schedules of its rates."""
 
 from .. import hyperparameters
-from ..errors import CheckpointError
+from ..errors import CheckpointError, StateError
 from ..watch import schedulers_of
 from . import plain
 
@@ -31,6 +31,13 @@ def _kind(scheduler):
     return type(scheduler).__qualname__
 
 
+def _checked_name(value):
+    """That of a class. ValueError for what is none."""
+    if not isinstance(value, str) or not value.isprintable():
+        raise ValueError(f"{value!r} is no class")
+    return value
+
+
 class Training:
     """Of one step. `names` are those of the optimizer's parameters, in its order."""
 
@@ -57,26 +64,47 @@ class Training:
             ],
         }
 
-    def check(self, saved, what):
-        """That `saved` fits; returns what `restore` needs. Changes nothing."""
-        if saved["optimizer"] != _kind(self.optimizer):
+    def check(self, saved, what, names):
+        """That `saved` fits; returns what `restore` needs. `names` are {name there: that of the parameter}. Changes nothing."""
+        kind = _checked_name(saved["optimizer"])
+        if kind != _kind(self.optimizer):
             raise CheckpointError(
-                f"{what}: is of another optimizer: {saved['optimizer']}, expected {_kind(self.optimizer)}"
+                f"{what}: is of another optimizer: {kind}, expected {_kind(self.optimizer)}"
             )
-        groups = plain.decode(saved["groups"])
-        self.check_groups(groups, f"{what}: optimizer")
-        for index, (group, own) in enumerate(zip(groups, self._groups(), strict=True)):
-            if group["params"] != own["params"]:
-                raise CheckpointError(
-                    f"{what}: is of another optimizer: its parameter group {index} has"
-                    f" {_first_other(group['params'], own['params'])}"
-                )
+        groups, own = self._fit(_groups_of(saved, names), what), self._groups()
+        for index, (group, mine) in enumerate(zip(groups, own, strict=True)):
+            place = f"{what}: optimizer parameter group {index}"
+            for key in group.keys() & mine.keys() - {"params"}:
+                hyperparameters.check_alike(place, key, group[key], mine[key])
+        try:
+            self.check_groups(groups, f"{what}: optimizer")
+        except StateError as error:
+            raise CheckpointError(str(error)) from error
         return groups, self._check_schedulers(saved["schedulers"], what)
+
+    def _fit(self, saved, what):
+        """The saved groups as the optimizer has them. Parameters that were frozen may be in none of them: then they are in the
+        optimizer's, which has its own hyperparameters where it has a group of none but them.
+        """
+        own = self._groups()
+        fitted, at = list(own), 0
+        for group in saved:
+            names = set(group["params"])
+            while at < len(own) and not names <= set(own[at]["params"]):
+                at += 1
+            if at == len(own):
+                raise CheckpointError(
+                    f"{what}: is of another optimizer: {_first_other_group(saved, own)}"
+                )
+            fitted[at] = group | {"params": own[at]["params"]}
+            at += 1
+        return fitted
 
     def _check_schedulers(self, saved, what):
         if self.leaves_schedules:
             return []
-        kinds, own = [s["kind"] for s in saved], [_kind(s) for s in self.schedulers]
+        kinds = [_checked_name(s["kind"]) for s in saved]
+        own = [_kind(s) for s in self.schedulers]
         if kinds != own:
             raise CheckpointError(
                 f"{what}: its schedulers are {' and '.join(kinds) or 'none'}, the optimizer has"
@@ -95,11 +123,26 @@ class Training:
             scheduler.load_state_dict(state)
 
 
+def _groups_of(saved, names):
+    return [
+        group | {"params": [names.get(name, name) for name in group["params"]]}
+        for group in plain.decode(saved["groups"])
+    ]
+
+
 def _first_other(found, expected):
     for mine, theirs in zip(found, expected, strict=False):
         if mine != theirs:
             return f"{mine!r} where {theirs!r} is expected"
     return f"{len(found)} parameters, expected {len(expected)}"
+
+
+def _first_other_group(saved, own):
+    for index, (group, expected) in enumerate(zip(saved, own, strict=False)):
+        if group["params"] != expected["params"]:
+            other = _first_other(group["params"], expected["params"])
+            return f"its parameter group {index} has {other}"
+    return f"it has {len(saved)} parameter groups, expected {len(own)}"
 
 
 def _check_state(what, state, own):
@@ -113,5 +156,7 @@ def _check_state(what, state, own):
         raise CheckpointError(
             f"{what}: has {len(inner)} schedulers inside, expected {len(own_inner)}"
         )
+    for key in own.keys() - {"_schedulers"}:
+        hyperparameters.check_alike(what, key, state[key], own[key])
     for number, pair in enumerate(zip(inner, own_inner, strict=True)):
         _check_state(f"{what}, scheduler {number} inside", *pair)
