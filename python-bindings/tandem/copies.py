@@ -78,9 +78,11 @@ def copy_out(step, model, optimizer, rank):
                 tensor.copy_(value)
     count = step.value("step/step") if parameters else None
     entries_of = {i: e for i, _, e in step._optimizer_state(count, rank)} if parameters else {}
-    for index, (parameter, _) in enumerate(parameters):
-        if step._has(rank):
-            _give(optimizer.state, parameter, entries_of.get(index, {}))
+    # What the step does not train, its optimizer has, and goes on with when that thaws.
+    kept = step._untrained_state() if optimizer not in (None, step._optimizer) else {}
+    for index, (parameter, name) in enumerate(parameters):
+        if step._has(rank) and (name in step._programs.updated or index in kept):
+            _give(optimizer.state, parameter, kept.get(index) or entries_of.get(index, {}))
     if optimizer is not None and optimizer is not step._optimizer:
         hyperparameters.restore(optimizer, step._optimizer.state_dict()["param_groups"])
     own = model is step._watch.model

@@ -23,7 +23,7 @@ from .python_state import Flags
 from .state_dicts import check_dict, checked, count_of, under_own_names
 from .timeline import report
 from .types import DTYPES, as_complex
-from .watch import Watch, check_schedulers
+from .watch import Watch, check_schedulers, is_same_state
 
 # Key of a Tandem step's own values in an optimizer's state dict; torch.optim ignores it.
 _OWN_STATE = "tandem"
@@ -366,7 +366,17 @@ class Step:
         own = {"step": int(count), "seed": int(self.value("seed/seed"))}
         if not self._has(rank):
             return {}
-        return {"state": state, "param_groups": groups, _OWN_STATE: own}
+        return {"state": self._untrained_state() | state, "param_groups": groups, _OWN_STATE: own}
+
+    def _untrained_state(self):
+        """{index: state} of parameters that no Program updates, such as frozen ones: the optimizer object keeps it, as PyTorch does."""
+        parameters = [p for group in self._optimizer.param_groups for p in group["params"]]
+        updated, state = self._programs.updated, self._optimizer.state
+        return {
+            index: {k: v.clone() if isinstance(v, torch.Tensor) else v for k, v in held.items()}
+            for index, name in self._parameters_in_order()
+            if name not in updated and (held := state.get(parameters[index]))
+        }
 
     def _optimizer_state(self, count, rank=None):
         """[(index, name, state)] of the parameters, as torch.optim has it after `count` steps: nothing before the first."""
@@ -441,13 +451,14 @@ class Step:
         check_dict(f"{what}: 'state'", optimizer_state["state"])
         self._check_groups(optimizer_state["param_groups"], what)
         values, counts, states = {}, {}, self._states()
+        untrained = self._untrained_state()
         for index, name in self._parameters_in_order():
             entries = optimizer_state["state"].get(index, {})
             check_dict(f"{what}: state {index}", entries)
             if entries:
                 counts[name] = count_of(what, entries["step"]) if "step" in entries else None
             lost = [s for s, value in entries.items() if s != "step" and value is not None]
-            if lost and not states[name]:
+            if lost and not states[name] and not is_same_state(entries, untrained.get(index, {})):
                 raise StateError(
                     f"{what}: has state {lost[0]!r} of parameter {name!r}, which has no gradient in the step; thaw it before"
                     " tandem.compile, or give an example batch that trains it"

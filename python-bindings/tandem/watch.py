@@ -195,12 +195,17 @@ class Watch:
         )
 
 
+def is_same_state(found, own):
+    """Whether the states {name: value} of a parameter are equal to the bit."""
+    return found.keys() == own.keys() and all(
+        _equal(found[k], own[k]) if isinstance(own[k], torch.Tensor) else found[k] == own[k]
+        for k in own
+    )
+
+
 def _same_state(found, own):
     found, own = found["state"], own["state"]
-    return found.keys() == own.keys() and all(
-        found[i].keys() == own[i].keys() and all(_equal(found[i][k], own[i][k]) for k in own[i])
-        for i in own
-    )
+    return found.keys() == own.keys() and all(is_same_state(found[i], own[i]) for i in own)
 
 
 def schedulers_of(optimizer):

@@ -126,6 +126,22 @@ def test_state_of_a_frozen_parameter():
     assert all(torch.equal(value, before[n]) for n, value in other.step.state_dict().items())
 
 
+def test_phases_of_steps_keep_the_state_of_what_is_frozen():
+    """As one optimizer does in eager: in the torch objects, in state dicts, and in another optimizer."""
+    pair = Pair("adamw", mesh="data=2", plan="zero")
+    for frozen in ([0], []):
+        pair.train()
+        pair.step.sync_to(pair.model, pair.optimizer)
+        pair.freeze(frozen)
+        pair.step = tandem.compile(pair.model, mse, pair.optimizer, regression(1)[0], mesh="data=2")
+        other = KINDS["adamw"](pair.twin.parameters())
+        pair.step.sync_to(optimizer=other)
+        assert [len(o.state_dict()["state"]) for o in (other, pair.eager)] == [6, 6]
+        states_are_equal(pair.step, other)
+        pair.step.load_state_dict(pair.step.state_dict(), pair.step.optimizer_state_dict())
+    pair.train()
+
+
 class Sometimes(nn.Module):
     """One layer for long batches, another one for short ones, and one that nothing uses."""
 
