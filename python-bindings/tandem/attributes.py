@@ -9,27 +9,21 @@ import torch.utils._pytree as pytree
 from torch.fx.experimental.proxy_tensor import get_proxy_slot
 
 from .errors import CaptureError
+from .snapshots import Snapshot
 
 _CONTAINERS = (list, tuple, dict)
 
 
 @contextlib.contextmanager
 def kept(model):
-    """Takes back what the forward pass assigns to attributes, or puts into lists and dicts there: caches would keep traced
+    """Takes back what the forward pass assigns to attributes, or puts into what these hold: caches would keep traced
     tensors. So would a module under two names, whose tensors PyTorch swaps twice and restores once.
     """
-    saved = [(module.__dict__, dict(module.__dict__)) for module in model.modules()]
-    values = [value for _, before in saved for value in before.values()]
-    lists = [(value, list(value)) for value in values if type(value) is list]
-    saved += [(value, dict(value)) for value in values if isinstance(value, dict)]
+    before = Snapshot(model)
     try:
         yield
     finally:
-        for current, before in saved:
-            current.clear()
-            current.update(before)
-        for current, before in lists:
-            current[:] = before
+        before.restore()
 
 
 @contextlib.contextmanager

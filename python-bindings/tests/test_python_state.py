@@ -2,7 +2,11 @@
 counts is not."""
 
 import copy
+import queue
 import random
+from collections import OrderedDict, deque
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import numpy
 import pytest
@@ -159,6 +163,94 @@ def test_a_tensor_of_the_step_before_is_refused(keep):
         compile_step(model)
     assert "\n" not in str(e.value)
     assert model.kept is None and model.history == [] and not hasattr(model, "noise")
+
+
+class Stubborn(OrderedDict):
+    """Refuses to be changed, as configs of some libraries do."""
+
+    def _refuse(self, *args, **others):
+        raise TypeError("is frozen")
+
+    __setitem__ = __delitem__ = __iter__ = update = clear = pop = items = setdefault = _refuse
+
+
+class Listed(list):
+    append = extend = clear = __iter__ = __setitem__ = Stubborn._refuse
+
+
+class Slotted:
+    __slots__ = ("table", "count")
+
+    def __init__(self):
+        self.count = 0
+
+
+class Holding(nn.Module):
+    """Leaves traced tensors and numbers in all that a module may hold, and perhaps fails then."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.config, self.fails = nn.Linear(6, 6), Stubborn(), False
+        OrderedDict.__setitem__(self.config, "first", 1)
+        OrderedDict.__setitem__(self.config, "last", [2])
+        self.listed, self.slotted, self.names = Listed(["a"]), Slotted(), {"x"}
+        self.cache = SimpleNamespace(tables={}, seen=deque([1], maxlen=4), length=0)
+
+    def forward(self, x):
+        y = self.layer(x)
+        OrderedDict.__setitem__(self.config, "made", y)
+        OrderedDict.move_to_end(self.config, "first")
+        list.append(self.listed, y)
+        OrderedDict.__getitem__(self.config, "last").append(y)
+        self.slotted.table, self.slotted.count = y, 1
+        self.cache.tables["y"], self.cache.length = [y], 5
+        self.cache.seen.append(y)
+        self.names.add("y")
+        self.more, self.fails = y, self.fails
+        self.layer.register_forward_hook(lambda *_: None)
+        self.register_buffer("late", y.detach())
+        if self.fails:
+            raise ValueError("after all")
+        return y
+
+
+def contents(model):
+    return (
+        list(OrderedDict.items(model.config)),
+        list.__repr__(model.listed),
+        hasattr(model.slotted, "table"),
+        model.slotted.count,
+        repr(model.cache),
+        model.names,
+        sorted(model.__dict__),
+        list(model._buffers),
+        len(model.layer._forward_hooks),
+        {name: id(parameter) for name, parameter in model.named_parameters()},
+    )
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_capture_leaves_the_model_as_it_was(fails):
+    model = Holding()
+    model.fails = fails
+    before = repr(contents(model))
+    with pytest.raises(tandem.CaptureError, match="after all") if fails else nullcontext():
+        tandem.export(model, lambda m, b: m(b).sum(), sgd(model), BATCHES[0])
+    assert repr(contents(model)) == before
+    assert type(model.config) is Stubborn and model.cache.seen.maxlen == 4
+
+
+def test_what_other_threads_write_to_stays():
+    """A queue of a logger that the model has."""
+    model = nn.Linear(6, 6)
+    model.log = queue.SimpleQueue(), queue.Queue()
+
+    def loss(model, batch):
+        model.log[1].put(1)
+        return mse(model, batch)
+
+    tandem.export(model, loss, sgd(model), BATCHES[0])
+    assert model.log[1].qsize() > 0
 
 
 class Momentum(nn.Module):
