@@ -22,9 +22,28 @@ from .experts import token_by_token
 from .precision import check_autocast
 
 
+class _WithZeros(torch.autograd.Function):
+    """A result, and operands whose gradient is zeros, where the definition has none by them."""
+
+    @staticmethod
+    def forward(ctx, result, *operands):
+        ctx.save_for_backward(*operands)
+        return result.view_as(result)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient, *map(torch.zeros_like, ctx.saved_tensors)
+
+
+def with_zeros(result, *operands):
+    """The result, whose gradient by the operands is there as in PyTorch: an optimizer decays what has one."""
+    return _WithZeros.apply(result, *operands)
+
+
 def _cdist(x1, x2, p=2.0, compute_mode=None):
     """The norms of all differences between rows."""
-    return torch.linalg.vector_norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), ord=p, dim=-1)
+    norms = torch.linalg.vector_norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), ord=p, dim=-1)
+    return norms if p else with_zeros(norms, x1, x2)
 
 
 @torch.no_grad()
@@ -80,7 +99,8 @@ def _embedding_bag(
 
 def _pdist(x, p=2.0):
     rows, columns = torch.triu_indices(x.shape[0], x.shape[0], 1)
-    return torch.linalg.vector_norm(x[rows] - x[columns], ord=p, dim=-1)
+    norms = torch.linalg.vector_norm(x[rows] - x[columns], ord=p, dim=-1)
+    return norms if p else with_zeros(norms, x)
 
 
 def _fill_diagonal(x, value, wrap=False):
@@ -177,12 +197,12 @@ def _embedding(
 
 
 def _normal(mean, std=1.0, size=None, *, dtype=None, **_):
-    """Nothing has a gradient by what it is drawn with, as in PyTorch."""
-    mean, std = (v.detach() if isinstance(v, torch.Tensor) else v for v in (mean, std))
+    """The gradient by what it is drawn with is zeros, as in PyTorch."""
     tensors = [v for v in (mean, std) if isinstance(v, torch.Tensor)]
+    mean, std = (v.detach() if isinstance(v, torch.Tensor) else v for v in (mean, std))
     if tensors:
         size, dtype = torch.broadcast_shapes(*(t.shape for t in tensors)), tensors[0].dtype
-    return torch.empty(size, dtype=dtype).normal_() * std + mean
+    return with_zeros(torch.empty(size, dtype=dtype).normal_() * std + mean, *tensors)
 
 
 def _bincount(x, weights=None, minlength=0):
@@ -258,9 +278,7 @@ def _grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corne
         result = formula(input, grid, _SAMPLING[mode], _PADDING[padding_mode], bool(align_corners))
     else:
         return None
-    if mode == "nearest":  # whose grid has a gradient of zeros
-        result = result + torch.where(torch.tensor(False), grid.sum(), 0.0)
-    return result
+    return with_zeros(result, grid) if mode == "nearest" else result
 
 
 def _set_data(tensor, value):

@@ -690,6 +690,9 @@ def test_batch_norm_with_cumulative_statistics(shape):
         lambda x: torch.cdist(x, x.roll(1, 0) + 1),
         lambda x: torch.cdist(x, x[:3]),  # the distance of a row to itself has no slope
         lambda x: torch.cdist(x.view(2, 4, 6), x.view(2, 4, 6) * 2, p=1.0),
+        lambda x: torch.cdist(x, x * 2, p=0.0),  # whose gradient is zeros, which decay
+        lambda x: F.pdist(x, p=0.0),
+        lambda x: torch.normal(x, 1.0).detach() * 0 + torch.normal(x * 0, 0.0),
         lambda x: F.gaussian_nll_loss(x, x * 2 + 1, x.exp(), full=True),
         lambda x: F.gaussian_nll_loss(x, x * 2 + 1, x[:, :1].abs() * 1e-5, reduction="sum"),
     ],
