@@ -100,9 +100,11 @@ def capturing():
 
     Autograd on one thread, or operators of the backward pass escape the tracer. Attention by its
     plain formula, where it is not one operator (attention.py).
-    Recurrent layers by theirs, not as one operator of oneDNN's.
+    Recurrent layers by theirs, not as one operator of oneDNN's. Without anomaly mode, which looks at values behind each function
+    of the backward pass: the step has checks of its own for it (trace.py).
     """
     with (
+        torch.autograd.set_detect_anomaly(False),
         torch.autograd.set_multithreading_enabled(False),
         # Tensors made in inference mode cannot be trained.
         torch.inference_mode(False),

@@ -18,6 +18,11 @@ _SETTINGS = (*_NUMBERS, str, type(None))
 _OF_ALL_MODULES = frozenset(torch.nn.Module().__dict__)
 
 
+def detects_anomalies():
+    """Whether PyTorch is told to refuse a backward pass that makes NaN."""
+    return torch.is_anomaly_enabled() and torch.is_anomaly_check_nan_enabled()
+
+
 def _name(kind, name):
     return f"{kind} {name!r}" if name else "the model"
 

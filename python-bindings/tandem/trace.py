@@ -70,6 +70,8 @@ def _run_step(step, mode, tensors):
             step.written(parameters)
         mode.phase = UPDATE
         progress.tell("update")
+        if step.refuses_nan:
+            _refuse_nan(step, mode, gradients)
         gradients, norm = step.wanted.clipping.apply(gradients, mode)
         updates = _run_optimizer(step, mode, parameters, gradients, states, count, rates)
         # The model itself may write to a parameter: a momentum encoder, a clipped weight.
@@ -78,6 +80,15 @@ def _run_step(step, mode, tensors):
             step, loss.detach(), written | updates, buffers_after, count, gradients, norm
         )
         return tensors + _add_checks(step, mode.reads) + step.updates.extra_results()
+
+
+def _refuse_nan(step, mode, gradients):
+    """Checks of what PyTorch's anomaly mode looks for: behind each function of the backward pass, and here of its results."""
+    for i, gradient in gradients.items():
+        name = step.parameters[i].name
+        mode.location = location_of(name)
+        message = f"gradient of {name!r} has NaN values, expected numbers, as torch.autograd.set_detect_anomaly asks for"
+        mode.reads.checks.append((gradient.detach().isnan().any().logical_not(), message))
 
 
 def _run_optimizer(step, mode, parameters, gradients, states, count, rates):

@@ -14,7 +14,14 @@ from .draws import is_random
 from .errors import CaptureError
 from .optimizers import FunctionalOptimizer
 from .precision import casting, check_parameters
-from .python_state import changed, makers, numbers_of, set_numbers, tensors_of
+from .python_state import (
+    changed,
+    detects_anomalies,
+    makers,
+    numbers_of,
+    set_numbers,
+    tensors_of,
+)
 from .reads import storages_of, written_by
 from .returned import Returned
 from .types import as_complex, as_real
@@ -29,6 +36,7 @@ class TracedStep:
 
     def __init__(self, model, loss_fn, optimizer, batch, wanted):
         self.model, self.loss_fn, self.wanted = model, loss_fn, wanted
+        self.refuses_nan = detects_anomalies()
         pairs = parameters_of(model)
         self.parameters = [argument for argument, _ in pairs]
         check_parameters(wanted.precision, self.parameters)

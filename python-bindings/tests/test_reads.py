@@ -213,6 +213,27 @@ def test_a_read_behind_attention_sees_its_values():
     assert step(batch_of(0)) > 0
 
 
+@pytest.mark.parametrize("how", [{}, dict(mesh="data=2", plan="zero", micro=2)])
+def test_gradients_in_anomaly_mode(how):
+    """As PyTorch refuses a backward pass that makes NaN, so does the step, before it writes."""
+    model, optimizer = made()
+
+    def loss(model, batch):
+        y = model(batch["x"])
+        return y.square().mean() + (y * batch["z"]).abs().sqrt().sum()
+
+    good, bad = batch_of(0) | {"z": torch.ones(8, 5)}, batch_of(0) | {"z": torch.zeros(8, 5)}
+    with torch.autograd.set_detect_anomaly(True):
+        step = tandem.compile(model, loss, optimizer, good, **how)
+        assert torch.is_anomaly_enabled() and torch.is_anomaly_check_nan_enabled()
+        step(good)
+        before = step.state_dict()
+        with pytest.raises(StepRefusedError, match=r"gradient of '\S+' has NaN values, expected"):
+            step(bad)
+    after = step.state_dict()
+    assert all(torch.equal(value, after[name]) for name, value in before.items())
+
+
 TWO_PROCESSES = """
 import os, torch, tandem
 torch.manual_seed(0)
