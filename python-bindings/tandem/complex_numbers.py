@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from .builder import name_of
 
 aten = torch.ops.aten
+_CONTIGUOUS = torch.contiguous_format
 REAL = {
     torch.complex32: torch.float16,
     torch.complex64: torch.float32,
@@ -24,10 +25,17 @@ REAL = {
 
 @dataclass(frozen=True)
 class Pair:
-    """re + i im: two tensors of one shape, or two numbers."""
+    """re + i im: two tensors of one shape, that of both broadcast, or two numbers."""
 
     re: object
     im: object
+
+    def __post_init__(self):
+        if isinstance(self.re, torch.Tensor) and self.re.shape != self.im.shape:
+            shape = torch.broadcast_shapes(self.re.shape, self.im.shape)
+            for name in ("re", "im"):  # in memory of its own: it may be written to
+                part = getattr(self, name).expand(shape).clone(memory_format=_CONTIGUOUS)
+                object.__setattr__(self, name, part)
 
 
 def _is_complex(value):
@@ -112,6 +120,69 @@ def _abs(x):
     size = torch.maximum(x.re.abs(), x.im.abs())
     safe = torch.where(size == 0, torch.ones_like(size), size)
     return size * torch.sqrt((x.re / safe) ** 2 + (x.im / safe) ** 2)
+
+
+def _addcmul(x, y, z, *, value=1):
+    return _add(x, _times(_pair(y), z), value)
+
+
+def _addcdiv(x, y, z, *, value=1):
+    return _add(x, _divide(_pair(y), z), value)
+
+
+def _add_product(op, x, y, z, *, beta=1, alpha=1):
+    return _add(_times(_pair(beta), x), _multiply(op, y, z), alpha)
+
+
+def _lerp(x, y, weight):
+    """From the nearer end, as PyTorch."""
+    difference = _add(y, x, sign=-1)
+    size = _abs(_pair(weight)) if isinstance(weight, Pair) else abs(weight)
+    start, end = _add(x, _times(difference, weight)), _add(y, _times(difference, _rest(weight)), -1)
+    if isinstance(size, torch.Tensor):
+        return _where(size < 0.5, start, end)
+    return start if size < 0.5 else end
+
+
+def _rest(weight):
+    return _add(1.0, weight, sign=-1) if isinstance(weight, Pair) else 1 - weight
+
+
+def _dot(x, y):
+    product = _times(_pair(x), y)
+    return Pair(product.re.sum(), product.im.sum())
+
+
+def _product(x, dim=None, keepdim=False, dtype=None):
+    """By halves, of one dimension or of all."""
+    whole = dim is None
+    x = _reshaped(x, -1) if whole else Pair(x.re.movedim(dim, -1), x.im.movedim(dim, -1))
+    while x.re.shape[-1] > 1:
+        half, count = x.re.shape[-1] // 2, x.re.shape[-1]
+        first, second, last = (
+            Pair(x.re[..., a:b], x.im[..., a:b])
+            for a, b in ((0, half), (half, 2 * half), (2 * half, count))
+        )
+        both = _times(first, second)
+        x = Pair(torch.cat([both.re, last.re], -1), torch.cat([both.im, last.im], -1))
+    if not x.re.shape[-1]:
+        ones = torch.ones_like(x.re.sum(-1))
+        x = Pair(ones, torch.zeros_like(ones))
+    else:
+        x = Pair(x.re[..., 0], x.im[..., 0])
+    return Pair(x.re.unsqueeze(dim), x.im.unsqueeze(dim)) if keepdim and not whole else x
+
+
+def _number(value, *, dtype=None, **_):
+    value = complex(value.re, value.im) if isinstance(value, Pair) else complex(value)
+    return Pair(*(torch.scalar_tensor(v, dtype=REAL[dtype]) for v in (value.real, value.imag)))
+
+
+def _full(size, value, *, dtype=None, **_):
+    if dtype is None:
+        dtype = torch.complex128 if torch.get_default_dtype() == torch.float64 else torch.complex64
+    value = complex(value.re, value.im) if isinstance(value, Pair) else complex(value)
+    return Pair(*(torch.full(size, v, dtype=REAL[dtype]) for v in (value.real, value.imag)))
 
 
 def _exp(x):
@@ -240,12 +311,32 @@ _RULES = {
     "eq": _equal,
     "ne": lambda x, y: ~_equal(x, y),
     "where": _where,
+    "rsub": lambda x, y, alpha=1: _add(y, x, alpha, -1),
+    "addcmul": _addcmul,
+    "addcdiv": _addcdiv,
+    "addmm": functools.partial(_add_product, torch.mm),
+    "baddbmm": functools.partial(_add_product, torch.bmm),
+    "addmv": functools.partial(_add_product, torch.mv),
+    "mv": lambda x, y: _multiply(torch.mv, x, y),
+    "dot": _dot,
+    "vdot": lambda x, y: _dot(_conjugate(_pair(x)), y),
+    "lerp": _lerp,
+    "prod": _product,
+    "square": lambda x: _times(x, x),
+    "scalar_tensor": _number,
+    "full": _full,
+    "ones": lambda size, **options: _full(size, 1.0, **options),
+    "ones_like": lambda x, **_: Pair(torch.ones_like(x.re), torch.zeros_like(x.im)),
+    "isnan": lambda x: torch.isnan(x.re) | torch.isnan(x.im),
+    "isinf": lambda x: torch.isinf(x.re) | torch.isinf(x.im),
+    "isfinite": lambda x: torch.isfinite(x.re) & torch.isfinite(x.im),
     "masked_fill": lambda x, mask, value: _where(mask, value, x),
 }
 # What does the same to the real and to the imaginary parts.
 _BY_PARTS = frozenset(
     """
-    _to_copy _unsafe_view alias cat clone constant_pad_nd copy_ cumsum detach diagonal empty expand flip
+    _to_copy _unsafe_view alias cat clone constant_pad_nd copy_ cumsum detach diagonal diagonal_backward empty empty_like
+    expand flip
     gather index index_add index_put index_select lift_fresh_copy mean neg new_empty new_empty_strided new_zeros permute
     repeat reshape roll scatter scatter_add select select_backward slice slice_backward split split_with_sizes squeeze stack
     squeeze_ sum t transpose transpose_ tril triu unbind unsqueeze unsqueeze_ view zeros zeros_like
@@ -286,8 +377,31 @@ def _widened(name, arguments):
     return arguments
 
 
-def call(operator, args, kwargs):
-    """The operator on pairs; NotImplementedError if there is no rule for it."""
+def call(operator, args, kwargs, expected):
+    """The operator on pairs; NotImplementedError if there is no rule for it. `expected` is what PyTorch gives, or a list of that:
+    the result has its shape and type.
+    """
+    found = _call(operator, args, kwargs)
+    if isinstance(expected, (list, tuple)):
+        return [_as(*pair, operator) for pair in zip(found, expected, strict=True)]
+    return _as(found, expected, operator)
+
+
+def _as(found, expected, operator):
+    part = found.re if isinstance(found, Pair) else found
+    if not isinstance(part, torch.Tensor):
+        return found  # a number of Python's
+    if part.shape != expected.shape or isinstance(found, Pair) != expected.is_complex():
+        raise AssertionError(
+            f"the rule for {operator} on complex numbers gives shape {tuple(part.shape)}, expected {tuple(expected.shape)}"
+        )
+    if not isinstance(found, Pair):
+        return found.to(expected.dtype)
+    dtype = REAL[expected.dtype]
+    return found if part.dtype == dtype else Pair(found.re.to(dtype), found.im.to(dtype))
+
+
+def _call(operator, args, kwargs):
     name = name_of(operator)
     if name.removesuffix("_") in _RULES:
         # Complex numbers of Python as well.

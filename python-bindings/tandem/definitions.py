@@ -40,12 +40,6 @@ def with_zeros(result, *operands):
     return _WithZeros.apply(result, *operands)
 
 
-def _cdist(x1, x2, p=2.0, compute_mode=None):
-    """The norms of all differences between rows."""
-    norms = torch.linalg.vector_norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), ord=p, dim=-1)
-    return norms if p else with_zeros(norms, x1, x2)
-
-
 @torch.no_grad()
 def _shorten_used(weight, places, max_norm, norm_type):
     """With `max_norm` rows that are looked up are made shorter, in the parameter itself."""
@@ -97,88 +91,12 @@ def _embedding_bag(
     return total / used.sum(-1).clamp(min=1)[:, None]
 
 
-def _pdist(x, p=2.0):
-    rows, columns = torch.triu_indices(x.shape[0], x.shape[0], 1)
-    norms = torch.linalg.vector_norm(x[rows] - x[columns], ord=p, dim=-1)
-    return norms if p else with_zeros(norms, x)
-
-
 def _fill_diagonal(x, value, wrap=False):
     """A write to the diagonal's view; None for tall matrices that wrap and for more dimensions."""
     if x.dim() != 2 or (wrap and x.shape[0] > x.shape[1]):
         return None
     x.diagonal().fill_(value)
     return x
-
-
-def _cov(x, *, correction=1, fweights=None, aweights=None):
-    """Without weights. Rows are variables, columns observations."""
-    if x.dim() != 2 or fweights is not None or aweights is not None:
-        return None
-    centered = x - x.mean(1, keepdim=True)
-    return centered @ centered.t() / (x.shape[1] - correction)
-
-
-def _corrcoef(x):
-    if x.dim() != 2:
-        return None
-    covariance = _cov(x)
-    deviation = covariance.diagonal().sqrt()
-    return (covariance / deviation[:, None] / deviation[None, :]).clamp(-1, 1)
-
-
-def _softshrink(x, lambd=0.5):
-    return torch.where(x.abs() > lambd, x - lambd * x.sign(), torch.zeros_like(x))
-
-
-def _hardshrink(x, lambd=0.5):
-    return torch.where(x.abs() > lambd, x, torch.zeros_like(x))
-
-
-def _neutral(reduce, dtype):
-    if reduce == "prod":
-        return 1
-    bounds = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
-    return bounds.min if reduce == "amax" else bounds.max
-
-
-def _scatter_by_hits(x, dim, index, src, reduce, include_self):
-    beside = [size for d, size in enumerate(x.shape) if d != dim]
-    if beside != [size for d, size in enumerate(index.shape) if d != dim]:
-        return None
-    src = src.narrow(dim, 0, index.shape[dim]).movedim(dim, -1)
-    base, index = x.movedim(dim, -1), index.movedim(dim, -1)
-    hits = index[..., None, :] == torch.arange(x.shape[dim])[:, None]
-    values = torch.where(hits, src[..., None, :], _neutral(reduce, x.dtype))
-    if include_self:
-        values = torch.cat([values, base[..., None]], -1)
-    found = getattr(values, reduce)(-1)
-    found = found if include_self else torch.where(hits.any(-1), found, base)
-    return found.movedim(-1, dim)
-
-
-def _scatter_reduce(x, dim, index, src, reduce, *, include_self=True):
-    """Sums and means, by counting what falls onto each element; extrema and products, by comparing all with each."""
-    if reduce in ("amax", "amin", "prod") and x.dim():
-        return _scatter_by_hits(x, dim % x.dim(), index, src, reduce, include_self)
-    if reduce not in ("sum", "mean") or not x.dtype.is_floating_point or not x.dim():
-        return None
-    count = torch.zeros_like(x).scatter_add(dim, index, torch.ones_like(src)).detach()
-    if not include_self:
-        x = torch.where(count > 0, torch.zeros_like(x), x)
-    total = x.scatter_add(dim, index, src)
-    if reduce == "sum":
-        return total
-    return total / (count + 1 if include_self else count.clamp(min=1))
-
-
-def _index_reduce(x, dim, index, source, reduce, *, include_self=True):
-    if not x.dim():
-        return None
-    shape = [1] * x.dim()
-    shape[dim] = -1
-    index = index.reshape(shape).expand(source.shape)
-    return _scatter_reduce(x, dim, index, source, reduce, include_self=include_self)
 
 
 def _embedding(
@@ -237,21 +155,6 @@ def grouped_mm(x, weight, offs=None, bias=None, out_dtype=None):
     return (torch.where(inside, x, torch.zeros_like(x)) @ weight).sum(0)
 
 
-def _histc(x, bins=100, min=0, max=0):  # noqa: A002
-    """How many elements fall into each of `bins` equal parts of [min, max], of all elements if both are 0."""
-    x = x.detach().flatten()
-    if min == max:
-        low, high = x.min(), x.max()
-        apart = torch.where(low == high, 1.0, 0.0)
-        low, high = low - apart, high + apart
-    else:
-        low, high = min, max
-    place = ((x - low) * bins / (high - low)).floor().clamp(max=bins - 1)
-    inside = (x >= low) & (x <= high)
-    hits = (place[:, None] == torch.arange(bins)) & inside[:, None]
-    return hits.sum(0).to(x.dtype)
-
-
 def _pad(x, pad, mode="constant", value=None):
     """Rows at the edges again and again: an index per dimension."""
     if mode != "replicate":
@@ -303,28 +206,13 @@ def _lstm(*args, **kwargs):
 
 _DEFINITIONS = {
     F.scaled_dot_product_attention: attention,
-    F.softshrink: _softshrink,
-    F.hardshrink: _hardshrink,
-    torch.hardshrink: _hardshrink,
-    torch.Tensor.hardshrink: _hardshrink,
-    F.multi_margin_loss: losses.multi_margin_loss,
-    **dict.fromkeys((torch.index_reduce, torch.Tensor.index_reduce), _index_reduce),
     **dict.fromkeys((torch.allclose, torch.Tensor.allclose), _allclose),
     **dict.fromkeys((torch.bincount, torch.Tensor.bincount), _bincount),
     F.embedding: _embedding,
     torch.normal: _normal,
-    torch.scatter_reduce: _scatter_reduce,
-    torch.Tensor.scatter_reduce: _scatter_reduce,
     F.pad: _pad,
     torch.Tensor.fill_diagonal_: _fill_diagonal,
-    torch.cov: _cov,
-    torch.Tensor.cov: _cov,
-    torch.corrcoef: _corrcoef,
-    torch.Tensor.corrcoef: _corrcoef,
-    torch.cdist: _cdist,
-    torch.pdist: _pdist,
     F.gaussian_nll_loss: losses.gaussian_nll_loss,
-    F.multilabel_margin_loss: losses.multilabel_margin_loss,
     F.ctc_loss: losses.ctc_loss,
     F.grid_sample: _grid_sample,
     F.embedding_bag: _embedding_bag,
@@ -347,19 +235,14 @@ _DEFINITIONS = {
     **matrices.DEFINITIONS,
     **packed.DEFINITIONS,
     torch.lstm: _lstm,
-    torch.histc: _histc,
-    torch.Tensor.histc: _histc,
     **dict.fromkeys(GROUPED_MM, grouped_mm),
 }
 
 
 # On autocast's list of what computes in float32, where an operator of PyTorch's stands for the definition.
 _IN_FLOAT32 = {
-    F.multi_margin_loss,
-    F.multilabel_margin_loss,
     F.ctc_loss,
     F.grid_sample,
-    torch.cdist,
 }
 
 

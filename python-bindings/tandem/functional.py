@@ -15,7 +15,7 @@ from torch.fx._lazy_graph_module import _make_graph_module
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
 from torch.fx.node import map_arg
 
-from . import complex_numbers, gamma  # noqa: F401 - its rules
+from . import complex_numbers, distances, gamma, losses, scatters  # noqa: F401 - their rules
 from .builder import name_of
 from .formulas import FORMULAS, has_own_memory, strided_in
 from .origins import Origin, tag_new_nodes
@@ -73,17 +73,23 @@ class _Replay(torch.fx.Interpreter):
         pair = self.constants.get(target)
         return super().get_attr(target, args, kwargs) if pair is None else pair
 
-    def call_function(self, target, args, kwargs):
-        if complex_numbers.is_complex_call(target, (args, kwargs)):
-            return complex_numbers.call(target, args, kwargs)
-        return super().call_function(target, args, kwargs)
-
     def run_node(self, node):
         origin = _origin(node, self.whereabouts)
-        result = self._strided(node) if self._is_strided(node) else super().run_node(node)
+        if self._is_strided(node):
+            result = self._strided(node)
+        elif self._is_complex(node):
+            args, kwargs = self.fetch_args_kwargs_from_env(node)
+            result = complex_numbers.call(node.target, args, kwargs, node.meta["val"])
+        else:
+            result = super().run_node(node)
         if node.op != "output":
             tag_new_nodes(get_proxy_mode().tracer.graph, origin)
         return result
+
+    def _is_complex(self, node):
+        if node.op != "call_function" or node.target is python_operator.getitem:
+            return False
+        return complex_numbers.is_complex_call(node.target, self.fetch_args_kwargs_from_env(node))
 
     @staticmethod
     def _is_strided(node):

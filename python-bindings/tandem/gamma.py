@@ -46,27 +46,55 @@ def _trigamma(x):
     return whole + torch.where(is_low, total, 0.0)
 
 
-def _reflected(function, join):
+def _from_integer(x):
+    return x - torch.round(x)
+
+
+def _from_integer_or_zero(x):
+    """PyTorch's trigamma is finite at its poles but 0, by what pi is rounded to."""
+    return torch.where(x == torch.round(x), x, _from_integer(x))
+
+
+def _reflected(function, join, distance=_from_integer):
     """`join(angle, value at 1 - x)` below 1/2; the angle is pi times the distance to the next integer."""
 
     def lower(x):
         wide = x.to(torch.float64)
         is_left = wide < 0.5
         value = function(torch.where(is_left, 1 - wide, wide))
-        angle = math.pi * (wide - torch.round(wide))
+        angle = math.pi * distance(wide)
         return torch.where(is_left, join(angle, value), value).to(x.dtype)
 
     return lower
 
 
-lgamma = rule(aten.lgamma.default)(
-    _reflected(_log_gamma, lambda angle, value: torch.log(math.pi / torch.sin(angle).abs()) - value)
+_lgamma_of_all = _reflected(
+    _log_gamma, lambda angle, value: torch.log(math.pi / torch.sin(angle).abs()) - value
 )
-digamma = rule(aten.digamma.default)(
-    _reflected(_digamma, lambda angle, value: value - math.pi * torch.cos(angle) / torch.sin(angle))
+
+
+@rule(aten.lgamma.default)
+def lgamma(x):
+    return torch.where(x == -math.inf, math.inf, _lgamma_of_all(x))
+
+
+_digamma_of_all = _reflected(
+    _digamma, lambda angle, value: value - math.pi * torch.cos(angle) / torch.sin(angle)
 )
+
+
+@rule(aten.digamma.default)
+def digamma(x):
+    """At its poles not a number, but on either side of 0."""
+    is_pole = (x <= 0) & (x == torch.floor(x))
+    side = torch.where(x == 0, torch.copysign(torch.full_like(x, math.inf), -x), math.nan)
+    return torch.where(is_pole, side, _digamma_of_all(x))
+
+
 _trigamma_of_all = _reflected(
-    _trigamma, lambda angle, value: (math.pi / torch.sin(angle)).square() - value
+    _trigamma,
+    lambda angle, value: (math.pi / torch.sin(angle)).square() - value,
+    _from_integer_or_zero,
 )
 
 

@@ -3,7 +3,11 @@
 import torch
 import torch.nn.functional as F
 
+from .formulas import rule
 from .masks import Masked
+
+aten = torch.ops.aten
+_MEAN = 1  # a reduction, as operators have it
 
 # In the place of ln 0: no sum of logarithms comes near it, and it has no differences that are NaN.
 _NEVER = -1e30
@@ -68,6 +72,8 @@ def ctc_loss(
         ways = torch.logaddexp(torch.logaddexp(scores, _later(scores, 1)), jumped)
         ways = ways + log_probs[t].gather(1, states)
         scores = torch.where((t < inputs)[:, None], ways, scores)
+    empty = torch.where(torch.arange(states.shape[1]) == 0, 0.0, _NEVER)
+    scores = torch.where((inputs > 0)[:, None], scores, empty)
     last = 2 * lengths[:, None]
     label = scores.gather(1, (last - 1).clamp(min=0))
     label = torch.where(lengths[:, None] > 0, label, _NEVER)
@@ -79,39 +85,38 @@ def ctc_loss(
     return reduced(loss, reduction)
 
 
-def multi_margin_loss(
-    input,  # noqa: A002
-    target,
-    p=1,
-    margin=1.0,
-    weight=None,
-    *old,
-    reduction="mean",
-    **others,
-):
-    """Of a batch; None for a single sample."""
-    if input.dim() != 2 or old or any(value is not None for value in others.values()):
-        return None
-    right = target.unsqueeze(1)
-    terms = (margin - input.gather(1, right) + input).clamp(min=0) ** p
+def _of_mean(grad, reduction, rows):
+    """The gradient of each row's loss."""
+    return grad / rows if reduction == _MEAN else grad
+
+
+@rule(aten.multi_margin_loss_backward.default)
+def _multi_margin_backward(grad, x, target, p, margin, weight=None, reduction=_MEAN):
+    """None at the kink, as in PyTorch."""
+    rows, right = torch.atleast_2d(x), torch.atleast_1d(target).unsqueeze(1)
+    apart = margin - rows.gather(1, right) + rows
+    slope = 2 * apart if p == 2 else torch.ones_like(apart)
     if weight is not None:
-        terms = terms * weight[right]
-    others_only = torch.arange(input.shape[1]) != right
-    return reduced((terms * others_only).sum(1) / input.shape[1], reduction)
+        slope = slope * weight[right]
+    is_right = torch.arange(rows.shape[1]) == right
+    slope = torch.where((apart > 0) & ~is_right, slope / rows.shape[1], 0.0)
+    slope = torch.where(is_right, -slope.sum(1, keepdim=True), slope)
+    grad = _of_mean(grad, reduction, rows.shape[0])
+    return (slope * grad.reshape(-1, 1)).reshape(x.shape)
 
 
-def multilabel_margin_loss(input, target, *old, reduction="mean", **others):  # noqa: A002
-    """Of a batch. The labels of a row end before its first negative one."""
-    if input.dim() != 2 or old or any(value is not None for value in others.values()):
-        return None
-    labelled = (target < 0).to(torch.int64).cumsum(1) == 0
-    places = target.clamp(min=0)
-    hits = labelled[:, :, None] & (places[:, :, None] == torch.arange(input.shape[1]))
-    chosen = input.gather(1, places)
-    terms = (1 - chosen[:, :, None] + input[:, None, :]).clamp(min=0)
-    counted = labelled[:, :, None] & ~hits.any(1)[:, None, :]
-    loss = torch.where(counted, terms, 0.0).sum((1, 2)) / input.shape[1]
-    return reduced(loss, reduction)
+@rule(aten.multilabel_margin_loss_backward.default)
+def _multilabel_margin_backward(grad, x, target, reduction, is_target):
+    """None at the kink. The labels of a row end before its first negative one."""
+    rows, labels, others = (torch.atleast_2d(t) for t in (x, target, is_target == 0))
+    counts = (labels < 0).to(torch.int64).cumsum(1) == 0
+    places = labels.clamp(min=0)
+    apart = 1 - rows.gather(1, places)[:, :, None] + rows[:, None, :]
+    is_counted = counts[:, :, None] & others[:, None, :] & (apart > 0)
+    slopes = torch.where(is_counted, 1.0 / rows.shape[1], 0.0).to(x.dtype)
+    slope = slopes.sum(1).scatter_add(1, places, -slopes.sum(2))
+    grad = _of_mean(grad, reduction, rows.shape[0])
+    return (slope * grad.reshape(-1, 1)).reshape(x.shape)
 
 
 def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):  # noqa: A002

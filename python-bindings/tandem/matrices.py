@@ -44,11 +44,30 @@ def logdet(A):  # noqa: N803
     return torch.where(sign < 0, torch.nan, size)
 
 
+class _Determinant(torch.autograd.Function):
+    """Its gradient is it times the inverse, transposed."""
+
+    @staticmethod
+    def forward(ctx, matrix):
+        _, pivots = eliminate(matrix, matrix[..., :0])
+        determinant = pivots.prod(-1)
+        ctx.save_for_backward(matrix, determinant)
+        return determinant
+
+    @staticmethod
+    def backward(ctx, grad):
+        matrix, determinant = ctx.saved_tensors
+        unit = torch.eye(matrix.shape[-1], dtype=matrix.dtype).expand(matrix.shape)
+        is_regular = (determinant != 0)[..., None, None]
+        inverse = _Solution.apply(torch.where(is_regular, matrix, unit), unit)
+        scaled = (grad * determinant)[..., None, None] * inverse.transpose(-1, -2)
+        return torch.where(is_regular, scaled, 0.0)
+
+
 def det(A):  # noqa: N803
-    """Of a matrix that has no inverse the value is 0, and the gradient, which PyTorch has, not a number."""
+    """Where it is 0, so is its gradient, as in PyTorch."""
     small(_no("linalg_det"), A)
-    sign, size = _LogDeterminant.apply(A)
-    return sign * size.exp()
+    return _Determinant.apply(A)
 
 
 class _Solution(torch.autograd.Function):

@@ -14,23 +14,19 @@ from .origins import FORWARD, UPDATE, Origin, tag_new_nodes
 from .python_state import RandomWatch
 from .random import is_defined, starts_parameter
 from .reads import EQUAL, READ, of_constants
+from .writes import declaring, operands_written
 
 _DEVICE = torch.ops.prim.device.default
 
 
 def _check_written(operator, args, kwargs, location):
     """CaptureError for a write to a tensor that is none of the step's: eager would go on with what is there."""
-    if not operator._schema.is_mutable:
-        return
-    given = dict(zip((a.name for a in operator._schema.arguments), args, strict=False)) | kwargs
-    for argument in operator._schema.arguments:
-        written = argument.alias_info is not None and argument.alias_info.is_write
-        for value in pytree.tree_leaves(given.get(argument.name)) if written else ():
-            if isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor):
-                raise CaptureError(
-                    f"{location}: a tensor is written to that is no parameter, no buffer and none that the step makes,"
-                    " expected a buffer, as module.register_buffer makes one"
-                )
+    for value in operands_written(operator, args, kwargs):
+        if isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor):
+            raise CaptureError(
+                f"{location}: a tensor is written to that is no parameter, no buffer and none that the step makes,"
+                " expected a buffer, as module.register_buffer makes one"
+            )
 
 
 class OriginMode(TorchDispatchMode):
@@ -81,11 +77,12 @@ class OriginMode(TorchDispatchMode):
         if operator is READ and isinstance(args[0], FakeTensor):
             updates = self.phase == UPDATE
             return self.reads.read(args[0], get_proxy_mode().tracer, location, updates)
-        _check_written(operator, args, kwargs or {}, location)
+        operator, args, kwargs = declaring(operator, args, kwargs or {})
+        _check_written(operator, args, kwargs, location)
         known = None
         if torch.Tag.dynamic_output_shape in operator.tags:
-            known = of_constants(operator, args, kwargs or {})
-        result = operator(*args, **(kwargs or {})) if known is None else known
+            known = of_constants(operator, args, kwargs)
+        result = operator(*args, **kwargs) if known is None else known
         ordinal = self._count_random(operator, args, result, location)
         tag_new_nodes(
             get_proxy_mode().tracer.graph, Origin(self.phase, location, str(operator), ordinal)

@@ -240,7 +240,7 @@ class replay(TorchDispatchMode):  # noqa: N801 - used as a context, as torch.no_
     def _draw_native_dropout(self, operator, args, kwargs, in_place):
         x, (p, train) = args[0], _positional(args, kwargs, ["p", "train"], [0.5, True])
         if train is False:
-            return x, torch.ones_like(x, dtype=torch.bool)
+            return operator(*args, **kwargs)
         kept = bernoulli(x.shape, 1 - p, *self._key)
         return x * kept.to(x.dtype) * (1 / (1 - p) if p < 1 else 0.0), kept
 
@@ -301,8 +301,11 @@ class replay(TorchDispatchMode):  # noqa: N801 - used as a context, as torch.no_
         return multinomial(args[0], args[1], replacement, *self._key)
 
     def _draw_rrelu_with_noise(self, operator, args, kwargs, in_place):
+        names, defaults = ["lower", "upper", "training"], [1 / 8, 1 / 3, False]
+        lower, upper, training = _positional(args[1:], kwargs, names, defaults)
+        if not training:
+            return operator(*args, **kwargs)
         x, noise = args[:2]
-        lower, upper = _positional(args[1:], kwargs, ["lower", "upper"], [1 / 8, 1 / 3])
         drawn = self._uniform(x.shape, x.dtype) * (upper - lower) + lower
         noise.copy_(torch.where(x <= 0, drawn, 1.0))
         return x.copy_(x * noise) if in_place else x * noise

@@ -21,6 +21,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from .draws import is_random
 from .errors import BatchError, CaptureError
 from .locations import current_location, source_line
+from .writes import operands_written
 
 BATCH, MODEL, RANDOM = "the batch", "parameters or state", "random numbers"
 _KIND_OF_ROLE = {"input": BATCH, "seed": RANDOM}
@@ -298,15 +299,11 @@ def _is_operator(node):
 
 def written_by(node):
     """The storages that a node writes to."""
-    if not _is_operator(node) or not node.target._schema.is_mutable:
+    if node.op != "call_function":
         return set()
-    found = set()
-    for argument, value in zip(node.target._schema.arguments, node.args, strict=False):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            for operand in value if isinstance(value, (list, tuple)) else [value]:
-                if isinstance(operand, torch.fx.Node):
-                    found |= storages_of(operand.meta.get("val"))
-    return found
+    operands = operands_written(node.target, node.args, node.kwargs)
+    nodes = [operand for operand in operands if isinstance(operand, torch.fx.Node)]
+    return set().union(*(storages_of(n.meta.get("val")) for n in nodes))
 
 
 def _is_random(node):

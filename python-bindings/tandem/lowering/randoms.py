@@ -167,6 +167,9 @@ def _multinomial(b, weights, count, replacement=False, generator=None):
 
 @lowers("rrelu_with_noise_functional")
 def _rrelu(b, x, noise, lower=1 / 8, upper=1 / 3, training=False, generator=None):
+    if not training:
+        scaled = b.binary("mul", x, (lower + upper) / 2)
+        return [b.select(b.compare("le", x, 0.0), scaled, x, x.dtype), noise]
     drawn = b.binary("add", b.binary("mul", _uniform(b, x.shape, x.dtype), upper - lower), lower)
     noise = b.select(b.compare("le", x, 0.0), drawn, 1.0, x.dtype)
     return [b.binary("mul", x, noise), noise]

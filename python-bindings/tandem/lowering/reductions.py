@@ -14,7 +14,7 @@ def _sum(b, x, dims=None, keepdim=False, dtype=None):
 
 def _mean_over(b, x, dims, keepdim, correction=0):
     count = math.prod(x.shape[dim] for dim in dims)
-    return b.binary("div", b.sum(x, dims, keepdim), count - correction)
+    return b.binary("div", b.sum(x, dims, keepdim), max(count - correction, 0))
 
 
 @lowers("mean")
@@ -167,16 +167,29 @@ def _kthvalue(b, x, k, dim=-1, keepdim=False):
     ]
 
 
+def _middle(b, x, dim):
+    """The lower one of two middle elements and its place, or the first NaN and its: the dimension stays, of size 1."""
+    size = x.shape[dim]
+    if not x.dtype.is_floating_point:
+        pair = _topk(b, x, size, dim, False)
+        return [b.slice(value, dim, (size - 1) // 2, (size + 1) // 2) for value in pair]
+    # They are sorted to the end.
+    count = b.sum(b.convert(b.compare("ne", x, x), torch.int64), [dim], True)
+    place = b.select(
+        b.compare("gt", count, 0), b.binary("sub", size, count), (size - 1) // 2, torch.int64
+    )
+    return [b.gather(value, place, dim) for value in _topk(b, x, size, dim, False)]
+
+
 @lowers("median")
 def _median(b, x, dim=None, keepdim=False):
-    """The lower one of two middle elements."""
-    if dim is not None:
-        return _kthvalue(b, x, (x.shape[dim] + 1) // 2, dim)
-    flat, out = b.reshape(x, (math.prod(x.shape),)), b.out
-    b.out = [out, type(out)((), torch.int64)]
-    value = _kthvalue(b, flat, (flat.shape[0] + 1) // 2, 0)[0]
-    b.out = out
-    return value
+    if dim is None:
+        flat = b.reshape(x, (math.prod(x.shape),))
+        return b.reshape(_middle(b, flat, 0)[0], ())
+    if not x.shape:
+        return [x, b.constant(0, torch.int64)]
+    pair = _middle(b, x, normalize_dim(dim, len(x.shape)))
+    return [b.reshape(value, out.shape) for value, out in zip(pair, b.out, strict=True)]
 
 
 @lowers("searchsorted", "bucketize")

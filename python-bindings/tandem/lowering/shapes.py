@@ -348,7 +348,9 @@ def _linspace(b, start, end, steps, **_):
     left = b.binary("add", b.binary("mul", position, step), start)
     ahead = b.binary("sub", steps - 1, position)
     right = b.binary("sub", end, b.binary("mul", ahead, step))
-    return b.convert(b.select(b.compare("lt", index, steps // 2), left, right, computed), dtype)
+    return b.convert(
+        b.select(b.compare("lt", index, max(steps // 2, 1)), left, right, computed), dtype
+    )
 
 
 @lowers("eye")

@@ -1,0 +1,260 @@
+"""Definitions of Tandem's own beside PyTorch's, in float64 with gradients: at edge values, and on PyTorch's samples."""
+
+import math
+
+import pytest
+import tandem
+import torch
+import torch.nn.functional as F
+from definitions import DOUBLE, compare, same, samples, with_value
+from evaluator import run_step
+
+NAN, INF = math.nan, math.inf
+
+
+def of(*values):
+    return torch.tensor(values, dtype=DOUBLE)
+
+
+ROWS = of([0.0, 1.0, 2.0], [1.0, 1.0, 0.0])
+LOG_PROBABILITIES = ROWS[:, None].log_softmax(-1)
+
+
+def ctc(targets, inputs, lengths):
+    def loss(x):
+        sizes = torch.tensor([inputs]), torch.tensor([lengths])
+        return F.ctc_loss(x.log_softmax(-1), torch.tensor([targets]), *sizes, reduction="none")
+
+    return loss
+
+
+def reduce(how, include_self=False):
+    def scatter(x):
+        base = torch.zeros(3, dtype=DOUBLE)
+        return base.scatter_reduce(0, torch.tensor([0, 1, 1]), x, how, include_self=include_self)
+
+    return scatter
+
+
+EDGES = {
+    "softshrink": (F.softshrink, of(NAN, 1.0, 0.5, -0.5, INF, -INF)),
+    "hardshrink": (F.hardshrink, of(NAN, 1.0, 0.5, -0.5, INF, -INF)),
+    "median": (torch.median, of(1.0, NAN, 2.0)),
+    "median of equal ones": (torch.median, of(1.0, 1.0, 2.0, 1.0)),
+    "median, dim": (lambda x: x.median(1), of([1.0, NAN, NAN, 0.0], [3.0, 2.0, 2.0, 1.0])),
+    "amax of -inf": (reduce("amax"), of(-INF, 1.0, 1.0)),
+    "amin of inf": (reduce("amin"), of(INF, 1.0, NAN)),
+    "amax, itself": (reduce("amax", True), of(0.0, -1.0, 2.0)),
+    "prod of zeros": (reduce("prod", True), of(0.0, 0.0, 2.0)),
+    "multi_margin": (lambda x: F.multi_margin_loss(x, torch.tensor(0)), of(1.0, 0.0, 0.0)),
+    "multi_margin, rows": (
+        lambda x: F.multi_margin_loss(
+            x, torch.tensor([0, 2]), 2, 1.0, of(1.0, 2.0, 3.0), reduction="none"
+        ),
+        ROWS,
+    ),
+    "multilabel_margin": (
+        lambda x: F.multilabel_margin_loss(x, torch.tensor([[0, -1, 1], [2, 0, -1]])),
+        of([1.0, 0.0, 0.0], [1.0, 0.0, 2.0]),
+    ),
+    "cdist of largest": (
+        lambda x: torch.cdist(x, of([3.0, 3.0]), p=INF),
+        of([0.0, 0.0], [3.0, 3.0]),
+    ),
+    "cdist at p = 0": (lambda x: torch.cdist(x, of([3.0, 0.0]), p=0), of([0.0, 0.0], [3.0, NAN])),
+    "cdist at p = 0.5": (lambda x: torch.cdist(x, x[:1], p=0.5), of([0.0, 0.0], [3.0, 0.0])),
+    "cdist at p = 1.5": (lambda x: torch.cdist(x, x[:1], p=1.5), of([0.0, 0.0], [3.0, 0.0])),
+    "cdist of itself": (lambda x: torch.cdist(x, x), of([0.0, 0.0], [3.0, 4.0])),
+    "pdist of largest": (lambda x: F.pdist(x, p=INF), of([0.0, 0.0], [1.0, 1.0])),
+    "pdist of equal rows": (lambda x: F.pdist(x), of([0.0, 0.0], [0.0, 0.0], [1.0, 1.0])),
+    "ctc without inputs": (ctc([2, 1], 0, 0), ROWS[:, None]),
+    "ctc of nothing": (ctc([2, 1], 2, 0), ROWS[:, None]),
+    "ctc of too much": (ctc([2, 2], 0, 1), ROWS[:, None]),
+    "cov": (lambda x: torch.cov(x, correction=5), ROWS),
+    "var": (lambda x: x.var(1, correction=5), ROWS),
+    "var_mean of one": (lambda x: torch.var_mean(x[:, :1], 1), ROWS),
+    "det": (torch.det, of([1.0, 2.0], [2.0, 4.0])),
+    "digamma": (torch.digamma, of(-1.0, 0.5, 0.0, -0.0, -2.0, INF, NAN)),
+    "lgamma": (torch.lgamma, of(-1.0, 0.5, 1.0, 2.0, INF, -INF, NAN)),
+    "linspace of one": (lambda x: x * torch.linspace(0.5, 1.5, 1, dtype=DOUBLE), of(1.0)),
+}
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_edge_values(name):
+    compare(*EDGES[name])
+
+
+X = of([0.3, -1.2, 2.0], [1.1, 0.4, -0.7], [-0.2, 0.9, 0.6], [0.8, -0.5, 1.3])
+Z = torch.complex
+COMPLEX = {
+    "parts": lambda a: Z(a, a[0]).sum(0) + Z(a[0], a).mean(0) + Z(a, a[:, :1]).cumsum(1)[0],
+    "sums": lambda a: (
+        (Z(a[0], a[1]) + a).sum(0),
+        (a - Z(a[0], a[1])).mean(0),
+        (Z(a, a) - 1j).sum(0),
+    ),
+    "products": lambda a: (
+        (Z(a[0], a[1]) * a).sum(0),
+        (a / Z(a[0], a[1])).sum(0),
+        (Z(a[0], a[1]) + a) @ Z(a, a).mT,
+    ),
+    "joint": lambda a: (
+        torch.addcmul(Z(a[0], a[1]), Z(a, a), Z(a, a)).sum(0),
+        torch.lerp(Z(a, a), Z(a, a) * 2, 0.3).sum(0),
+        torch.where(a > 0.5, Z(a[0], a[1]), a.to(torch.complex128)).sum(0),
+        torch.vdot(Z(a[0], a[1]), Z(a[2], a[3])),
+    ),
+    "moved": lambda a: (
+        (Z(a[0], a[1]) + a).view(-1)[2:7],
+        (a + Z(a[0], a[1]))[1],
+        (Z(a, a[:1]) * 1).mul_(a).abs(),
+    ),
+    "numbers": lambda a: (a + torch.tensor(1 + 2j)).sum(0) * Z(a[0, 0], a[1, 1]),
+    "types": lambda a: (Z(a[0], a[1]).to(torch.complex64) + a).sum(0),
+}
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_parts_of_complex_numbers_broadcast(name):
+    compare(COMPLEX[name], X)
+
+
+def every_mode(x):
+    """Random functions that draw nothing outside of training, and slopes that do."""
+    rows = x.reshape(2, 2, 3)
+    functions = F.dropout, F.alpha_dropout, F.feature_alpha_dropout, F.dropout1d, F.dropout2d
+    layer = torch.nn.RReLU(0.1, 0.3)
+    still = [function(rows, 0.4, training=False) for function in functions]
+    drawn = [function(rows, 0.4, training=True) for function in functions]
+    slopes = [
+        F.rrelu(x),
+        F.rrelu(x, training=False),
+        layer.eval()(x),
+        F.rrelu(x * 1, 0.1, 0.3, False, True),
+    ]
+    return (
+        still,
+        drawn,
+        slopes,
+        layer.train()(x),
+        F.rrelu(x, training=True),
+        torch.native_dropout(x, 0.4, False),
+    )
+
+
+def test_random_functions_outside_of_training():
+    compare(every_mode, X, replays=True)
+
+
+def test_replayed_slopes_lie_where_they_are_asked_for():
+    x = of(*[-1.0] * 50, *[2.0] * 50)
+    with tandem.random.replay(1, 0):
+        drawn = F.rrelu(x, 0.1, 0.3, training=True)
+        torch.testing.assert_close(F.rrelu(x, 0.1, 0.3), F.leaky_relu(x, 0.2))
+    assert torch.equal(drawn[50:], x[50:])
+    assert -0.3 <= drawn[:50].min() < -0.25 and -0.15 < drawn[:50].max() <= -0.1
+
+
+class Normalizing(torch.nn.Module):
+    """Writes to running statistics, and to nothing else."""
+
+    def __init__(self, normalize):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(3, dtype=DOUBLE))
+        self.register_buffer("mean", torch.zeros(3, dtype=DOUBLE))
+        self.register_buffer("variance", torch.ones(3, dtype=DOUBLE))
+        self.normalize = normalize
+
+    def forward(self, x):
+        return self.normalize(x, self.mean, self.variance, self.weight)
+
+
+def twice(x, mean, variance, weight):
+    """Reads between and behind the writes what they write."""
+    y = torch.native_batch_norm(x, weight, None, mean, variance, True, -1.2, 1e-5)[0]
+    return (
+        torch.native_batch_norm(y + mean, weight, None, mean, variance, True, 0.5, 1e-5)[0]
+        * variance
+    )
+
+
+WRITES = {
+    "functional": lambda x, m, v, w: F.batch_norm(x, m, v, w, None, True, 0.5),
+    "in evaluation": lambda x, m, v, w: F.batch_norm(x, m, v, w, None, False, 0.5),
+    "by name": lambda x, m, v, w: torch.ops.aten.native_batch_norm(
+        x, w, None, running_mean=m, running_var=v, training=True, momentum=0.2, eps=1e-5
+    )[0],
+    "views": lambda x, m, v, w: (
+        w * F.batch_norm(x[:, :2], m[1:], v.data[:2], w[:2], None, True).sum()
+    ),
+    "instances": lambda x, m, v, w: F.instance_norm(
+        x.view(2, 4, 3).mT, m, v, w, None, True, 0.3
+    ).mean(-1),
+    "twice": twice,
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_writes_that_a_schema_hides(name):
+    model, x = Normalizing(WRITES[name]), torch.cat([X, X.flip(1) + 5])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def loss_fn(model, x):
+        return (model(x) * torch.arange(3)).square().mean()
+
+    module = tandem.export(model, loss_fn, optimizer, x)
+    values = {key: t.clone() for key, t in module.values().items()} | module.inputs(x)
+    results = {
+        module.arguments[r.updates].key: t
+        for r, t in run_step(module.step, values)
+        if r.updates is not None
+    }
+    loss_fn(model, x).backward()
+    optimizer.step()
+    same(results["parameter/weight"], model.weight.detach(), "weight")
+    for name, buffer in model.named_buffers():
+        same(results.get(f"buffer/{name}", values[f"buffer/{name}"]), buffer, name)
+
+
+# Those of PyTorch's operators that run by definitions of Tandem's own: their samples, and values that are put into these.
+SAMPLED = {
+    "nn.functional.softshrink": (),
+    "nn.functional.hardshrink": (),
+    "nn.functional.multi_margin_loss": (0.0,),
+    "nn.functional.multilabel_margin_loss": (0.0,),
+    "cdist": (0.0, INF),
+    "nn.functional.pdist": (0.0,),
+    "scatter_reduce.amax": (-INF, NAN),
+    "scatter_reduce.amin": (INF,),
+    "scatter_reduce.mean": (INF,),
+    "scatter_reduce.prod": (0.0,),
+    "index_reduce.amax": (NAN,),
+    "index_reduce.prod": (),
+    "median": (NAN, 0.0),
+    "cov": (),
+    "corrcoef": (),
+    "linalg.det": (),
+    "linalg.solve": (),
+    "digamma": (),
+    "lgamma": (),
+    "special.erfcx": (INF, -INF),
+    "histc": (0.0,),
+    "logcumsumexp": (-INF, NAN),
+    "cummax": (NAN,),
+    "cummin": (0.0,),
+    "var_mean": (),
+    "kthvalue": (0.0,),
+    "nn.functional.pad.replicate": (),
+    "nn.functional.max_unpool2d": (),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLED)
+def test_samples(name):
+    found = samples(name, count=1, largest=300)
+    assert found
+    for function, tensors in found:
+        compare(function, *tensors)
+        for value in SAMPLED[name]:
+            compare(function, *with_value(tensors, value))
