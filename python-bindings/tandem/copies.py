@@ -85,6 +85,10 @@ def copy_out(step, model, optimizer, rank):
             _give(optimizer.state, parameter, kept.get(index) or entries_of.get(index, {}))
     if optimizer is not None and optimizer is not step._optimizer:
         hyperparameters.restore(optimizer, step._optimizer.state_dict()["param_groups"])
+    if optimizer is not None:
+        groups = step._groups(optimizer.state_dict()["param_groups"], rank)
+        if step._has(rank):
+            hyperparameters.restore(optimizer, groups)
     own = model is step._watch.model
     step._took_over(own, optimizer is step._optimizer)
     if own and step._has(rank):

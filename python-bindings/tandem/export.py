@@ -38,7 +38,8 @@ class StepModule:
     operators (name, shape, type) in eager's call order, for `tandem.random.replay`; `returned` what the loss
     function returns; `constants` what is no tensor in the example
     batch; `starts` those of `Counts`, `updated` the parameters that the optimizer updates; `guards` what a batch has to agree with
-    (reads.py), `outline` what it is made of (tree.py); `read_past` what is read past model and batch.
+    (reads.py), `outline` what it is made of (tree.py); `read_past` what is read past model and batch; `guards_of_numbers` what the
+    optimizer's hyperparameters have to agree with (paths.py).
     """
 
     mlir: str
@@ -53,6 +54,7 @@ class StepModule:
     guards: list = field(default_factory=list)
     outline: str | None = None
     read_past: Constants | None = None
+    guards_of_numbers: list = field(default_factory=list)
 
     @functools.cached_property
     def step(self):
@@ -160,6 +162,7 @@ def export(
         trace.guards,
         outline(example_batch),
         read_past,
+        trace.guards_of_numbers,
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import torch
 
 from .errors import CheckpointError
+from .experiments import is_number
 
 
 def _kind(value):
@@ -59,15 +60,18 @@ def restore(optimizer, groups):
 
 
 def texts(optimizer):
-    """{"optimizer: lr of parameter group 0": its text} of what may change between steps."""
+    """{"optimizer: lr of parameter group 0": its text} of the numbers of groups, which may change between steps."""
     return {
-        f"optimizer: {name} of parameter group {index}": ", ".join(map(_text, group[name]))
-        if isinstance(group[name], (tuple, list))
-        else _text(group[name])
+        f"optimizer: {name} of parameter group {index}": ", ".join(map(_text, _listed(value)))
         for index, group in enumerate(optimizer.param_groups)
-        for name in ("lr", "momentum", "betas")
-        if name in group
+        for name, value in group.items()
+        if all(is_number(v) or isinstance(v, torch.Tensor) for v in _listed(value))
+        and name != "params"
     }
+
+
+def _listed(value):
+    return value if isinstance(value, (tuple, list)) else (value,)
 
 
 def _text(number):

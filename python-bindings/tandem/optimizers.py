@@ -13,16 +13,25 @@ from dataclasses import dataclass, field
 import torch
 
 from .errors import CaptureError, StateError
-from .traced_updates import IMPLEMENTATIONS, TracedUpdates, init_of, step_of, updates_alone
+from .experiments import IMPLEMENTATIONS, is_number
+from .traced_updates import TracedUpdates, init_of, step_of, updates_alone
 
 # Those with formulas; AdamW is a class of Adams.
 _FORMULAS = {torch.optim.SGD: "SGD", torch.optim.Adam: "Adam", torch.optim.Adafactor: "Adafactor"}
 _ADAM_STATE = ("exp_avg", "exp_avg_sq")
 # What schedulers keep in a group for themselves.
 _OF_SCHEDULERS = {"initial_lr", "max_lr", "min_lr", "max_momentum", "base_momentum", "swa_lr"}
-# Hyperparameters beside the rate that schedulers change, of optimizers with formulas: constants of the step until they
-# change, and then arguments of another Program.
+# Hyperparameters that are arguments of each step, as rates are, where they are positive numbers.
+_ALWAYS = frozenset({"weight_decay", "eps"})
+# Those of formulas that are constants of the step until they change, and then arguments of another Program.
 _CYCLED = ("momentum", "betas")
+# Before the name of a number that steps change in a parameter group: a state of the group's first parameter.
+OF_GROUP = "group:"
+
+
+def is_own(state):
+    """Whether a state is its parameter's, and none of a group."""
+    return not state.startswith(OF_GROUP)
 
 
 @dataclass
@@ -35,26 +44,50 @@ class Group:
     options: dict
     parameters: list[int] = field(default_factory=list)
 
-    def numbers(self, varying):
-        """{name: number} of what is an argument of the step: the rate, and the hyperparameters `varying`."""
-        found = {str(self.index): float(self.options.get("lr", 0.0))}
-        for name in sorted(varying & self.options.keys()):
-            found |= {
-                f"{self.index}.{name}.{i}": v for i, v in enumerate(_listed(self.options[name]))
-            }
+    def names_of_arguments(self, varying):
+        """The names of the hyperparameters beside the rate that are arguments."""
+        return [
+            name
+            for name in sorted((_ALWAYS | varying) & self.options.keys())
+            if self._may(name, varying)
+        ]
+
+    def _may(self, name, varying):
+        value = self.options[name]
+        return (name in varying or is_number(value)) and all(map(_is_positive, _listed(value)))
+
+    def has_rate(self):
+        """A number, or a tensor of one; some optimizers do without (`lr=None`)."""
+        rate = self.options.get("lr")
+        return is_number(rate) or isinstance(rate, torch.Tensor)
+
+    def numbers(self, names):
+        """{name: number} of the rate and of the hyperparameters `names`."""
+        found = {str(self.index): float(self.options["lr"])} if self.has_rate() else {}
+        for name in names:
+            values = enumerate(_listed(self.options[name]))
+            found |= {f"{self.index}.{name}.{i}": value for i, value in values}
         return found
 
     def with_numbers(self, varying, tensors):
-        """The hyperparameters with tensors in the place of `numbers`, from an iterator over them."""
-        options = self.options | {"lr": next(tensors)}
-        for name in sorted(varying & options.keys()):
-            made = tuple(next(tensors) for _ in _listed(options[name]))
-            options[name] = made if isinstance(options[name], (tuple, list)) else made[0]
-        return options
+        """(hyperparameters, {name: tensor, or a list of them, in the place of numbers}), with tensors of `numbers`, from an
+        iterator over them.
+        """
+        made = {"lr": next(tensors)} if self.has_rate() else {}
+        for name in self.names_of_arguments(varying):
+            value = self.options[name]
+            own = [next(tensors) for _ in _listed(value)]
+            made[name] = own if isinstance(value, (tuple, list)) else own[0]
+        own = {n: tuple(v) if isinstance(v, list) else v for n, v in made.items()}
+        return self.options | own, made
 
 
 def _listed(value):
     return tuple(value) if isinstance(value, (tuple, list)) else (value,)
+
+
+def _is_positive(value):
+    return is_number(value) and value > 0
 
 
 def fresh_state(tensor):
@@ -91,6 +124,7 @@ class FunctionalOptimizer:
         self.optimizer = optimizer
         self.parameters = parameters
         self.groups = self._read_groups()
+        self.note_shared()
         self.group_of = {p: group for group in self.groups for p in group.parameters}
 
     def _read_groups(self):
@@ -110,17 +144,32 @@ class FunctionalOptimizer:
         return groups
 
     def numbers(self, varying=frozenset()):
-        """{name: number} of all groups, as the optimizer object has them now, with those `varying`."""
-        found = {}
-        for index, options in enumerate(self.optimizer.param_groups):
-            found |= Group(index, options).numbers(self.varying | varying)
+        """{name: number} of all groups, as the optimizer object has them now, with those `varying`, and with all that were
+        arguments when the step was captured.
+        """
+        found, varying = {}, self.varying | varying
+        for group, options in zip(self.groups, self.optimizer.param_groups, strict=True):
+            now = Group(group.index, options)
+            names = {*group.names_of_arguments(varying), *now.names_of_arguments(varying)}
+            found |= now.numbers(sorted(names))
         return found
+
+    @property
+    def guards(self):
+        """Of hyperparameters, for which the traced step is right (`paths.hold`)."""
+        return list(self.traced.guards.values()) if self.traced is not None else []
+
+    def rated(self):
+        """The indices of the groups whose rate is an argument of the step."""
+        return {group.index for group in self.groups if group.has_rate()}
 
     def check_options(self, groups=None, what="optimizer"):
         """The hyperparameters that are not what they were when the step was captured, and may be arguments of it. Raises
         if another one but the learning rate has changed: it is part of the captured step. `groups` are the optimizer's
         own by default, or those of a state dict, `what`.
         """
+        if groups is None:
+            self._check_shared()
         groups = self.optimizer.param_groups if groups is None else groups
         listed = isinstance(groups, (list, tuple))
         if not listed or not all(isinstance(group, Mapping) for group in groups):
@@ -141,34 +190,88 @@ class FunctionalOptimizer:
         return frozenset(changed)
 
     def _check_group(self, group, now, what):
-        changed, options = set(), group.options
-        for name in self._fixed(group):
-            if _listed(now.get(name)) == _listed(options[name]):
-                continue
-            if self._may_vary(name, options[name], now.get(name)):
+        changed = set()
+        for name, before, after in self._differing(group, now):
+            if self._may_vary(name, before, after):
                 changed.add(name)
-                continue
-            raise StateError(
-                f"{what} parameter group {group.index}: {name} is {now.get(name)}, expected {options[name]} as"
-                " captured: only the learning rate, and momentum or betas of SGD and Adam, may change between"
-                " steps (schedulers that cycle others: cycle_momentum=False)"
-            )
+            elif not self._may_be_other(group, name, before, after):
+                raise StateError(
+                    f"{what} parameter group {group.index}: {name} is {after}, expected {before} as captured: only numbers"
+                    " may change between steps, and those on which it depends what state there is may not become 0 or"
+                    " begin as 0"
+                )
         return changed
 
-    def _may_vary(self, name, before, now):
-        """A momentum that is there stays there: without one there is no state for it."""
-        numbers = [*_listed(before), *_listed(now)]
-        return (
-            self.kind in ("SGD", "Adam")
-            and name in _CYCLED
-            and len(_listed(before)) == len(_listed(now))
-            and all(isinstance(number, (int, float)) and number > 0 for number in numbers)
+    def note_shared(self):
+        """What is in the groups now is what the step has of the numbers that steps change there, or what it has given."""
+        self._noted = self._shared_now()
+
+    def _shared_now(self):
+        groups = range(len(self.groups)) if self.traced is not None else ()
+        return [self.traced.shared(group) for group in groups]
+
+    def _check_shared(self):
+        for group, (before, now) in enumerate(zip(self._noted, self._shared_now(), strict=True)):
+            for name in before:
+                if now[name] != before[name]:
+                    raise StateError(
+                        f"optimizer parameter group {group}: {name} was set to {now[name]} after tandem.compile, and the step"
+                        f" has its own, expected step.load(optimizer=optimizer) to take it over"
+                    )
+
+    def _differing(self, group, now):
+        """(name, value when captured, value now) of hyperparameters beside the rate."""
+        for name in sorted(self._fixed(group)):
+            before, after = group.options[name], now.get(name)
+            if _listed(after) != _listed(before):
+                yield name, before, after
+
+    def constants(self, varying):
+        """What a Program has to be made anew for, as hyperparameters that it has as constants changed: a text, or None."""
+        texts = []
+        for group, now in zip(self.groups, self.optimizer.param_groups, strict=True):
+            arguments = group.names_of_arguments(varying)
+            for name, before, after in self._differing(group, now):
+                stays = name in arguments and self._stays(before, after)
+                texts += [] if stays else [f"{group.index}.{name}={after!r}"]
+        return "; ".join(texts) or None
+
+    def _stays(self, before, after):
+        """Whether an argument has other values only. Formulas are right for 0 as well."""
+        least = 0 if self.kind is not None else None
+        return len(_listed(before)) == len(_listed(after)) and all(
+            _is_positive(v) or (v == least and is_number(v)) for v in _listed(after)
         )
 
-    @staticmethod
-    def _fixed(group):
-        """Hyperparameters that are constants of the step."""
-        return group.options.keys() - IMPLEMENTATIONS - _OF_SCHEDULERS - {"lr"}
+    def _may_vary(self, name, before, now):
+        """Whether it can be an argument of the step."""
+        return (
+            (self.kind is None or name in _CYCLED or name in _ALWAYS)
+            and len(_listed(before)) == len(_listed(now))
+            and all(map(_is_positive, (*_listed(before), *_listed(now))))
+        )
+
+    def _may_be_other(self, group, name, before, now):
+        """Whether another Program can have it as a constant: a number beside which there is the same state."""
+        numbers = [v for v in (*_listed(before), *_listed(now)) if v is not None]
+        if len(_listed(before)) != len(_listed(now)) or not all(map(is_number, numbers)):
+            return False
+        if not group.parameters:
+            return True
+        return self._names_of_states(group, group.options) == self._names_of_states(
+            group, group.options | {name: now}
+        )
+
+    def _names_of_states(self, group, options):
+        if self.traced is not None:
+            tensor = self.parameters[group.parameters[0]][1]
+            return self.traced.states(tensor, options, fresh=True).tensors.keys()
+        return () if self.kind == "Adafactor" else self._state_names(options)
+
+    def _fixed(self, group):
+        """Hyperparameters that steps read and do not change."""
+        shared = self.traced.found.shared[group.index] if self.traced is not None else ()
+        return group.options.keys() - IMPLEMENTATIONS - _OF_SCHEDULERS - {"lr", *shared}
 
     @property
     def is_joint(self):
@@ -179,19 +282,18 @@ class FunctionalOptimizer:
         """Whether the parameter's state has a `step` in torch.optim. A parameter is an index or a name."""
         if self.traced is None:
             return self.kind != "SGD"
-        return self.traced.states(*self._tensor_and_options(parameter))[1]
+        return bool(self.traced.states(*self._tensor_and_options(parameter)).counts)
 
     def depends_on_steps(self, name):
         """Whether the update of a parameter is another one for each number of steps that the parameter has taken."""
         if self.kind == "SGD":
             options = self._tensor_and_options(name)[1]
             return bool(options["momentum"] and options["dampening"])
-        return self.counts_steps(name)
+        return self.counts_steps(name) or self.traced is not None and self.traced.found.begins
 
     def _tensor_and_options(self, parameter):
         """Of a parameter by its index or its name."""
-        if isinstance(parameter, str):
-            parameter = next(i for i, (name, _) in enumerate(self.parameters) if name == parameter)
+        parameter = self._index(parameter)
         return self.parameters[parameter][1], self.group_of[parameter].options
 
     def states(self, parameter, fresh=False):
@@ -200,7 +302,7 @@ class FunctionalOptimizer:
         """
         tensor, options = self._tensor_and_options(parameter)
         if self.traced is not None:
-            return self.traced.states(tensor, options, fresh)[0]
+            return self.traced.states(tensor, options, fresh).tensors | self._of_group(parameter)
         if self.kind == "Adafactor":
             made = _adafactor_state(tensor)
         else:
@@ -209,6 +311,41 @@ class FunctionalOptimizer:
         return {
             name: zeros if held.get(name) is None else held[name] for name, zeros in made.items()
         }
+
+    def _of_group(self, parameter):
+        """{name: tensor} of the numbers that steps change in a group, of which it is the first parameter."""
+        group = self.group_of[self._index(parameter)]
+        if group.parameters[0] != self._index(parameter):
+            return {}
+        return {
+            OF_GROUP + name: torch.tensor(float(value), dtype=torch.float64)
+            for name, value in self.traced.shared(group.index).items()
+        }
+
+    def started(self, candidates):
+        """{parameter: its `states`} of those that may be updated, and of the others that stand for their group."""
+        found = {i: self.states(i) for i in candidates}
+        firsts = [g.parameters[0] for g in self.groups if g.parameters and self.traced is not None]
+        return found | {i: own for i in firsts if i not in found and (own := self._of_group(i))}
+
+    def shared_keys(self, group):
+        """{name in the group: name of the state that it is}."""
+        if self.traced is None or not group.parameters:
+            return {}
+        of = self.parameters[group.parameters[0]][0]
+        return {name: f"{OF_GROUP}{name}.{of}" for name in self.traced.found.shared[group.index]}
+
+    def _index(self, parameter):
+        if isinstance(parameter, str):
+            return next(i for i, (name, _) in enumerate(self.parameters) if name == parameter)
+        return parameter
+
+    def numbers_in(self, name):
+        """The names of what Python numbers are of a parameter's state in eager."""
+        if self.traced is None:
+            return frozenset()
+        state = self.traced.states(*self._tensor_and_options(name))
+        return state.numbers | ({"step"} if state.counts == "number" else set())
 
     def _state_names(self, options):
         if self.kind == "SGD":
@@ -232,19 +369,21 @@ class FunctionalOptimizer:
         state = self.optimizer.state.get(self._tensor_and_options(parameter)[0], {})
         if self.kind == "SGD":
             return int(state.get("momentum_buffer") is not None)
-        return int(state.get("step", 0))
+        counts = self.traced is None or self.traced.found.counts
+        return int(state.get("step", bool(state)) if counts else bool(state))
 
     def start(self, parameter):
         """Of a parameter by its index."""
         return self.starts.get(self.parameters[parameter][0], 0)
 
-    def scalars(self, options, step):
-        """What the updates of a whole group share. `options` are its hyperparameters, of which those of `numbers` are
-        rank-0 tensors, as is `step`, which counts from 0.
+    def scalars(self, hyperparameters, step):
+        """What the updates of a whole group share. `hyperparameters` are what `with_numbers` gives, and `step` a rank-0 tensor,
+        which counts from 0.
         """
-        shared = {"options": options, "lr": options["lr"]}
+        options, numbers = hyperparameters
         if self.traced is not None:
-            return shared | {"count": step}
+            return {"options": options, "numbers": numbers, "count": step}
+        shared = {"options": options, "lr": options["lr"]}
         if self.kind == "SGD":
             return shared | {"first": step == 0}
         if self.kind == "Adafactor":
@@ -258,7 +397,7 @@ class FunctionalOptimizer:
         wide = {name: _widened(tensor) for name, tensor in state.items()}
         arguments = (value.to(compute), gradient.to(compute), wide, options, scalars)
         if self.traced is not None:
-            value, wide = self._trace_one(*arguments)
+            value, wide = self._trace_one(parameter, *arguments)
         elif self.kind == "SGD":
             value, wide = _sgd(*arguments)
         elif self.kind == "Adafactor":
@@ -269,22 +408,31 @@ class FunctionalOptimizer:
             name: tensor.to(state[name].dtype) for name, tensor in wide.items()
         }
 
-    def _trace_one(self, value, gradient, state, options, scalars):
-        groups = [(options, [0])]
-        counts = {0: scalars["count"]}
-        new, states = self.traced.run({0: value}, {0: state}, {0: gradient}, groups, counts)
+    def _trace_one(self, parameter, value, gradient, state, options, scalars):
+        inputs = {"values": {0: value}, "gradients": {0: gradient}, "states": {0: state}}
+        inputs |= {"numbers": [scalars["numbers"]], "shared": [{}], "counts": {0: scalars["count"]}}
+        known = {0: self.traced.states(*self._tensor_and_options(parameter))}
+        groups = [(self.group_of[parameter].index, options, [0])]
+        new, states, _, checks = self.traced.run(inputs, groups, {0: 0}, known, self.numbers())
+        if checks:
+            raise CaptureError(f"{checks[0][1]}; expected a class without `updates_alone`")
         return new[0], states[0]
 
-    def update_jointly(self, values, gradients, states, step, rates):
-        """({parameter: new value}, {parameter: its new state}) of all parameters that the optimizer has; `gradients`
-        lacks those without; `rates` are the tensors of `numbers`.
+    def update_jointly(self, values, gradients, states, shared, step, rates, value_of):
+        """({parameter: new value}, {parameter: its new state}, [{name: new number of a group}], checks) of all parameters that
+        the optimizer has; `gradients` lacks those without; `rates` are the tensors of `numbers`, `shared` those of groups,
+        `value_of` is that of TensorsAsNumbers.
         """
-        groups = [
-            (group.with_numbers(self.varying, rates), [i for i in group.parameters if i in values])
-            for group in self.groups
-        ]
-        counts = {i: step - self.start(i) for i in states}
-        return self.traced.run(values, states, gradients, groups, counts)
+        made = [group.with_numbers(self.varying, rates) for group in self.groups]
+        keys = [[i for i in group.parameters if i in values] for group in self.groups]
+        starts = {i: self.start(i) for i in states}
+        inputs = {"values": values, "gradients": gradients, "states": states, "shared": shared}
+        inputs["numbers"] = [numbers for _, numbers in made]
+        inputs["counts"] = {s: step - s if s else step for s in sorted({0, *starts.values()})}
+        pairs = zip(made, keys, strict=True)
+        groups = [(index, options, own) for index, ((options, _), own) in enumerate(pairs)]
+        known = {i: self.traced.states(*self._tensor_and_options(i)) for i in states}
+        return self.traced.run(inputs, groups, starts, known, self.numbers(), value_of)
 
 
 def _widened(tensor):
@@ -314,13 +462,23 @@ def _as_tensor(number):
     return torch.as_tensor(number, dtype=torch.float64)
 
 
+def _is_given(number):
+    """Whether a hyperparameter has to be computed with: an argument of the step may be any."""
+    return isinstance(number, torch.Tensor) or bool(number)
+
+
+def _beside(number, p):
+    """A hyperparameter in the type of a parameter."""
+    return number.to(p.dtype) if isinstance(number, torch.Tensor) else number
+
+
 def _sgd(p, g, state, options, scalars):
     """torch.optim.sgd._single_tensor_sgd."""
     momentum, dampening = options["momentum"], options["dampening"]
     if options["maximize"]:
         g = -g
-    if options["weight_decay"]:
-        g = g + options["weight_decay"] * p
+    if _is_given(options["weight_decay"]):
+        g = g + _beside(options["weight_decay"], p) * p
     new = {}
     if "momentum_buffer" in state:
         buffer = state["momentum_buffer"] * momentum
@@ -349,18 +507,20 @@ def _adam(p, g, state, options, scalars, decoupled):
     beta1, beta2 = options["betas"]
     if options["maximize"]:
         g = -g
-    if options["weight_decay"]:
+    if _is_given(options["weight_decay"]):
         if decoupled:
             p = p * scalars["decay"].to(p.dtype)
         else:
-            g = g + options["weight_decay"] * p
+            g = g + _beside(options["weight_decay"], p) * p
     m = state["exp_avg"] + (1 - beta1) * (g - state["exp_avg"])
     v = state["exp_avg_sq"] * beta2 + (1 - beta2) * (g * g)
     new, largest = {"exp_avg": m, "exp_avg_sq": v}, v
     if options["amsgrad"]:
         largest = torch.maximum(state["max_exp_avg_sq"], v)
         new["max_exp_avg_sq"] = largest
-    denominator = torch.sqrt(largest) / scalars["correction2_sqrt"].to(p.dtype) + options["eps"]
+    denominator = torch.sqrt(largest) / scalars["correction2_sqrt"].to(p.dtype) + _beside(
+        options["eps"], p
+    )
     return p - scalars["step_size"].to(p.dtype) * (m / denominator), new
 
 
@@ -391,7 +551,7 @@ def _adafactor(p, g, state, options, scalars, epsilon):
     if options["maximize"]:
         g = -g
     alpha = torch.clamp(_root_mean_square(p), min=eps2) * scalars["rho"].to(p.dtype)
-    if options["weight_decay"]:
+    if _is_given(options["weight_decay"]):
         p = p * scalars["decay"].to(p.dtype)
     share, square = scalars["new"].to(p.dtype), g * g
     if g.dim() > 1:

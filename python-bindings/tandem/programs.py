@@ -22,6 +22,7 @@ from .export import export
 from .native import native
 from .notices import tell
 from .parts import stored_parts, stored_pins
+from .paths import hold
 from .process_batches import told_with
 from .python_state import Flags, Settings, modes
 from .rows import check_some
@@ -123,6 +124,7 @@ class Programs:
         self._recipe, self.main = recipe, main
         self._others, self._captured_anew = OrderedDict(), 0
         self._starts, self._counted_anew = {}, 0
+        self._ways = {}  # The guards of the captures that differ in nothing else.
         if recipe is not None:
             self._trained = Flags(recipe.model).trained
             self._flags, self._settings = (
@@ -142,21 +144,24 @@ class Programs:
         """What `Settings.changes` says."""
         return self._settings.changes() if self._recipe is not None else {}
 
-    def training(self, batch, varying, trained, starts_of, settings=()):
-        """The `Loaded` for batches of these shapes, in which the hyperparameters `varying` are arguments, and parameters
-        `trained` have gradients; `starts_of(names)` are the starts (counts.py) of a step that updates these. `settings` are
+    def training(self, batch, hyperparameters, numbers, trained, starts_of, settings=()):
+        """The `Loaded` for batches of these shapes, in which `hyperparameters` are as a `Wanted` has them, and parameters
+        `trained` have gradients; `starts_of(names)` are the starts (counts.py) of a step that updates these. `numbers` are
+        those of the optimizer's groups, {name: number}. `settings` are
         those of all processes if one has some. A batch that differs in more is checked by who calls.
         """
         if self._recipe is None:
             return self.main
         batch, main = self._recipe.processes.widen(batch), self.main.module
-        varying = self._recipe.wanted.varying | varying
-        same = varying == self._recipe.wanted.varying and trained == self._trained
+        own = self._recipe.wanted
+        wanted = hyperparameters | {"varying": own.varying | hyperparameters["varying"]}
+        same = (wanted["varying"], wanted["constants"]) == (own.varying, own.constants)
+        same = same and trained == self._trained and hold(main.guards_of_numbers, numbers)
         same = same and not settings and not self._differs_in_sizes(batch)
         if same and starts_of(main.updated) == main.starts:
             return self.main
         with self._naming_sizes(batch):
-            return self._find_training(batch, trained, dict(varying=varying), starts_of, settings)
+            return self._find_training(batch, (trained, numbers), wanted, starts_of, settings)
 
     def holder(self, key):
         """The `Loaded` that has the argument: of a parameter that has thawed, the first one has no state."""
@@ -250,15 +255,20 @@ class Programs:
                 raise
             raise BatchError(f"batch: {'; '.join(differing)}: {error}") from error
 
-    def _find_training(self, batch, trained, wanted, starts_of, settings):
-        """Only a capture says which parameters have gradients in batches of these shapes."""
-        key, module = (trained, _key_of(batch, wanted, settings)), None
+    def _find_training(self, batch, trained_and_numbers, wanted, starts_of, settings):
+        """Only a capture says which parameters have gradients in batches of these shapes, and which way numbers go."""
+        trained, numbers = trained_and_numbers
+        base = trained, _key_of(batch, wanted, settings)
+        ways = self._ways.setdefault(base, [])
+        way = next((i for i, w in enumerate(ways) if hold(w, numbers)), len(ways))
+        key, module = (*base, way), None
         with contextlib.ExitStack() as shown:
             if key not in self._starts:
                 shown.enter_context(self._shown())
                 likely = (self.main.module.updated | (trained - self._trained)) & trained
                 module = self._capture(batch, wanted | {"starts": starts_of(likely)}, settings)
                 self._starts[key] = module.updated, starts_of(module.updated)
+                ways.append(module.guards_of_numbers)
             updated, before = self._starts[key]
             starts = starts_of(updated)
             self._starts[key] = updated, starts
@@ -267,11 +277,11 @@ class Programs:
             if module is not None:
                 own = {name: start for name, start in module.starts.items() if name in updated}
                 module = module if own == starts else None
-            return self._find(batch, wanted | {"starts": starts}, settings, trained, module)
+            return self._find(batch, wanted | {"starts": starts}, settings, (trained, way), module)
 
-    def _find(self, batch, wanted, settings, trained=None, module=None):
-        """`module` is a capture for the batch, where there is one."""
-        key = trained, _key_of(batch, wanted, settings)
+    def _find(self, batch, wanted, settings, way=None, module=None):
+        """`way` is what a capture depends on beside. `module` is a capture for the batch, where there is one."""
+        key = way, _key_of(batch, wanted, settings)
         if key not in self._others:
             self._warn_of_many(settings)
             self._others[key] = self._make(batch, wanted, settings, module)

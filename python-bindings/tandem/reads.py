@@ -194,6 +194,7 @@ class Reads:
     def __init__(self, arguments, on_host):
         self._arguments, self._on_host = arguments, on_host
         self.checks, self.guards = [], []
+        self._takes_parameters = False
         self._known, self._seen = {}, set()
 
     def read(self, tensor, tracer, location, updates):
@@ -203,6 +204,8 @@ class Reads:
         trace = _Traced(tracer, self._arguments)
         last = get_proxy_slot(tensor, tracer).proxy.node
         nodes, kinds = trace.behind(last)
+        if updates and self._takes_parameters and trace.roles(nodes) <= {"parameter"}:
+            return self._evaluate(trace, nodes, last)
         if kinds and (updates or tensor.dtype != torch.bool):
             raise _refused(location, updates, kinds)
         if kinds == {RANDOM}:
@@ -215,6 +218,16 @@ class Reads:
             self._seen.add(last)
             self._expect(value, tensor, trace, nodes, last, kinds, location)
         return value
+
+    def of_parameters(self, tensor):
+        """The truth of a tensor in the optimizer's step, if it follows from nothing but the parameters that there are, else None."""
+        self._takes_parameters = True
+        try:
+            return bool(tensor)
+        except CaptureError:
+            return None
+        finally:
+            self._takes_parameters = False
 
     def _expect(self, value, tensor, trace, nodes, last, kinds, location):
         """From now on every step has to go this way."""
@@ -256,6 +269,10 @@ class _Traced:
         for node in self.nodes:
             for storage in written_by(node):
                 self._writers.setdefault(storage, []).append(node)
+
+    def roles(self, nodes):
+        """Of the arguments among the nodes."""
+        return {self.argument_of[node].role for node in nodes if node in self.argument_of}
 
     def is_written(self, node):
         """Whether something writes to its memory."""

@@ -47,3 +47,15 @@ def checked(argument, value):
             f"state dict: {argument.name!r} has shape {list(value.shape)}, expected {list(argument.shape)}"
         )
     return value.to(argument.dtype)
+
+
+def plain_number(tensor):
+    """A number of Python's: an integer, if it is whole."""
+    number = float(tensor)
+    return int(number) if number.is_integer() else number
+
+
+def as_tensor(value):
+    """Of a number as well, which is a float64 in a step."""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return torch.tensor(float(value), dtype=torch.float64) if number else value

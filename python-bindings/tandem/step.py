@@ -14,13 +14,14 @@ from . import job as jobs
 from .clipping import NORM, expect_none_behind
 from .counts import Counts
 from .errors import RunError, StateError, TandemError
+from .experiments import is_number
 from .explanations import explain
 from .native import native
-from .optimizers import FunctionalOptimizer, is_fresh_state
+from .optimizers import FunctionalOptimizer, is_fresh_state, is_own
 from .outdated import Trained, expect_current_values, names_of_state
 from .programs import Loaded, Programs, describe, read
 from .python_state import Flags
-from .state_dicts import check_dict, checked, count_of, under_own_names
+from .state_dicts import as_tensor, check_dict, checked, count_of, plain_number, under_own_names
 from .timeline import report
 from .types import DTYPES, as_complex
 from .watch import Watch, check_schedulers, is_same_state
@@ -182,13 +183,18 @@ class Step:
 
     def _run(self, batch):
         reports = self._programs.check_alike(batch, self._ready)
-        numbers = self._captured.numbers(self._varying).items()
-        numbers = [(f"learning_rate/{name}", _float64(number)) for name, number in numbers]
+        values = self._captured.numbers(self._varying)
+        numbers = [(f"learning_rate/{name}", _float64(number)) for name, number in values.items()]
         batch = self._programs.take(batch)
         if batch is None:
             return None
         self._last = self._programs.training(
-            batch, self._varying, self._flags.trained, self._starts, _settings(reports)
+            batch,
+            self._hyperparameters(),
+            values,
+            self._flags.trained,
+            self._starts,
+            _settings(reports),
         )
         inputs = self._programs.inputs(self._last, batch)
         self._check_changes(reports)
@@ -198,6 +204,10 @@ class Step:
         # What schedulers want to come before them; they look whether it has.
         self._optimizer._opt_called = True
         return returned
+
+    def _hyperparameters(self):
+        """As a `Wanted` has them."""
+        return dict(varying=self._varying, constants=self._captured.constants(self._varying))
 
     def _counted(self, updated):
         """Those of the parameters whose steps count: asked once, as each step needs them and options are as captured."""
@@ -217,13 +227,18 @@ class Step:
     def _ready(self):
         """Checks the torch model and optimizer, as far as a step reads them. The report."""
         self._varying |= self._captured.check_options()
-        rates = [_rate(i, group.get("lr")) for i, group in enumerate(self._optimizer.param_groups)]
+        rates = self._rates(self._optimizer.param_groups)
         self._watch.check_groups()
         self._flags.check(self._may_thaw)
         if not self._rates_checked:
             check_schedulers(self._optimizer, [float(rate) for rate in rates])
             self._rates_checked = True
         return self._report()
+
+    def _rates(self, groups, what="optimizer"):
+        """Those of parameter groups that have some, checked."""
+        rated = self._captured.rated()
+        return [_rate(i, group.get("lr"), what) for i, group in enumerate(groups) if i in rated]
 
     def _report(self):
         """What the processes of a job tell each other before a step: what must be alike, and what was changed."""
@@ -362,7 +377,7 @@ class Step:
         """
         count = self.value("step/step")
         state = {i: entries for i, _, entries in self._optimizer_state(count, rank) if entries}
-        groups = self._optimizer.state_dict()["param_groups"]
+        groups = self._groups(self._optimizer.state_dict()["param_groups"], rank)
         own = {"step": int(count), "seed": int(self.value("seed/seed"))}
         if not self._has(rank):
             return {}
@@ -382,11 +397,22 @@ class Step:
         """[(index, name, state)] of the parameters, as torch.optim has it after `count` steps: nothing before the first."""
         updated, states = self._programs.updated, self._states()
         for index, name in self._parameters_in_order() if int(count) else ():
-            entries = {s: self.value(a.key, rank) for s, a in states[name]}
+            entries = {s: self.value(a.key, rank) for s, a in states[name] if is_own(s)}
             if name in updated and self._captured.counts_steps(name):
                 own = torch.tensor(float(self._counts.of(name, int(count))))
                 entries = {"step": own, **entries}
+            for number in self._captured.numbers_in(name) & entries.keys():
+                entries[number] = plain_number(entries[number])
             yield index, name, entries
+
+    def _groups(self, groups, rank=None):
+        """Parameter groups with the numbers that steps have changed in them."""
+        made = []
+        for own, group in zip(self._captured.groups, groups, strict=True):
+            keys = self._captured.shared_keys(own)
+            values = {n: self.value(f"state/{key}", rank) for n, key in keys.items()}
+            made.append(group | {n: plain_number(v) for n, v in values.items()})
+        return made
 
     def load_state_dict(self, state, optimizer_state=None):
         """Takes over a model's state dict and, if given, an optimizer's (torch.optim's or a step's own),
@@ -429,6 +455,7 @@ class Step:
     def _took_over(self, with_model=True, with_optimizer=True):
         """What the torch model and optimizer have now has been seen."""
         self._watch.begin(with_model, with_optimizer)
+        self._captured.note_shared()
         if with_model:
             self._trained.take_over()
         self.is_ahead |= with_model
@@ -456,27 +483,43 @@ class Step:
             entries = optimizer_state["state"].get(index, {})
             check_dict(f"{what}: state {index}", entries)
             if entries:
-                counts[name] = count_of(what, entries["step"]) if "step" in entries else None
+                counted = "step" in entries and self._counts_in_state(name)
+                counts[name] = count_of(what, entries["step"]) if counted else None
             lost = [s for s, value in entries.items() if s != "step" and value is not None]
             if lost and not states[name] and not is_same_state(entries, untrained.get(index, {})):
                 raise StateError(
                     f"{what}: has state {lost[0]!r} of parameter {name!r}, which has no gradient in the step; thaw it before"
                     " tandem.compile, or give an example batch that trains it"
                 )
-            for state_name, argument in states[name]:
+            for state_name, argument in filter(lambda s: is_own(s[0]), states[name]):
                 value = entries.get(state_name)
                 value = (
                     self._captured.states(name, fresh=True)[state_name] if value is None else value
                 )
-                values[argument.key] = checked(argument, value)
+                values[argument.key] = checked(argument, as_tensor(value))
+        values |= self._group_values(optimizer_state["param_groups"], what)
         return values | self._own_values(optimizer_state, counts)
+
+    def _counts_in_state(self, name):
+        """Whether a state's `step` is the count of steps, and no state that may stay what it is."""
+        return all(f"step.{name}" != argument.name for _, argument in self._states()[name])
+
+    def _group_values(self, groups, what):
+        """{key: value} of the numbers that steps change in parameter groups."""
+        values = {}
+        for own, group in zip(self._captured.groups, groups, strict=True):
+            for name, key in self._captured.shared_keys(own).items():
+                if not is_number(group.get(name)):
+                    raise StateError(
+                        f"{what} parameter group {own.index}: {name} is {group.get(name)!r}, expected a number"
+                    )
+                values[f"state/{key}"] = as_tensor(group[name])
+        return values
 
     def _check_groups(self, groups, what):
         """That parameter groups are the captured ones, but for what may change, which they have."""
         self._captured.check_options(groups, what)
-        for index, group in enumerate(groups):
-            if "lr" in group:
-                _rate(index, group["lr"], what)
+        self._rates(groups, what)
 
     def _own_values(self, optimizer_state, counts):
         """Step count and seed. `counts` are those of the parameters that have a state, None where it has none."""

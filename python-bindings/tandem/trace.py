@@ -20,7 +20,9 @@ from .clipping import NORM
 from .constants import check_none_trained
 from .draws import RandomCall
 from .functional import fake_tensors, make_functional
+from .joining import join
 from .on_host import on_host
+from .optimizers import is_own
 from .origin_mode import OriginMode
 from .origins import BACKWARD, UPDATE, Whereabouts
 from .python_state import RandomWatch, refuse, refuse_left
@@ -47,6 +49,7 @@ class Trace:
     starts: dict
     updated: frozenset
     guards: list
+    guards_of_numbers: list
 
 
 def _run_step(step, mode, tensors):
@@ -132,13 +135,21 @@ def _update_jointly(step, mode, parameters, gradients, state_of, count, rates):
     mode.location = location_of(type(optimizer.optimizer).__qualname__)
     values = {i: parameters[i].detach() for i in step.trained if i in optimizer.group_of}
     states = {
-        i: {s: state_of[f"state/{s}.{names[i]}"] for s in step.state_names[i]} for i in step.updated
+        i: {s: state_of[f"state/{s}.{names[i]}"] for s in step.state_names[i] if is_own(s)}
+        for i in step.updated
     }
     gradients = {i: gradients[i] for i in step.updated}
-    values, states = optimizer.update_jointly(values, gradients, states, count, rates)
+    keys = [optimizer.shared_keys(group) for group in optimizer.groups]
+    shared = [{n: state_of[f"state/{key}"] for n, key in own.items()} for own in keys]
+    values, states, shared, checks = optimizer.update_jointly(
+        values, gradients, states, shared, count, rates, mode.reads.of_parameters
+    )
+    mode.reads.checks += checks
     new = {f"parameter/{names[i]}": value for i, value in values.items()}
     for i, own in states.items():
         new |= {f"state/{s}.{names[i]}": value for s, value in own.items()}
+    for own, numbers in zip(keys, shared, strict=True):
+        new |= {f"state/{own[n]}": value for n, value in numbers.items()}
     return new
 
 
@@ -282,6 +293,8 @@ def trace_step(model, loss_fn, optimizer, example_batch, wanted, kept):
     def make_graph():
         progress.tell("decompositions")
         updates.copy(graph.graph, places)
+        if step.optimizer.is_joint:
+            join(graph)
         with explained(whereabouts), capturing():
             return make_functional(graph, arguments, kept, whereabouts)
 
@@ -296,4 +309,5 @@ def trace_step(model, loss_fn, optimizer, example_batch, wanted, kept):
         step.optimizer.starts,
         frozenset(step.parameters[i].name for i in step.updated),
         guards,
+        step.optimizer.guards,
     )

@@ -55,7 +55,7 @@ class TracedStep:
         # Which parameters have gradients, thus state, is known after the trace; the lowering
         # forgets the rest.
         candidates = [i for i in self.trained if wanted.trains and i in self.optimizer.group_of]
-        started = {i: self.optimizer.states(i) for i in candidates}
+        started = self.optimizer.started(candidates)
         self.state_names = {i: list(values) for i, values in started.items()}
         self.states = [
             self._state(i, name, value)

@@ -9,6 +9,7 @@ from .clipping import Clipping
 class Wanted:
     """With `gradients` they are results, as `clipping` leaves them. With `trains` false it is the forward pass alone, which
     updates nothing. `precision` and `gradient_sums` are those of `tandem.compile`. `varying` names hyperparameters (`momentum`, `betas`) that are arguments of the step, as rates are;
+    `constants` says which others are not as they were when the step was compiled;
     `starts` are those of `Counts`, which without them follow from the optimizer. With `guards_batches`, what Python looks at in a
     batch is checked before the step, and else by the step.
     """
@@ -19,5 +20,6 @@ class Wanted:
     precision: str | None = None
     gradient_sums: str = "f32"
     varying: frozenset = frozenset()
+    constants: str | None = None
     starts: dict | None = None
     guards_batches: bool = False

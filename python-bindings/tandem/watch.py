@@ -227,9 +227,6 @@ def cycled(optimizer):
         getattr(scheduler, "cycle_momentum", False) for scheduler in schedulers_of(optimizer)
     ):
         return frozenset()
-    kinds = (torch.optim.SGD, torch.optim.Adam)
-    if not isinstance(optimizer, kinds):
-        return frozenset()  # Theirs are constants.
     names = ("betas",) if "betas" in optimizer.defaults else ("momentum",)
     return frozenset(name for name in names if all(g.get(name) for g in optimizer.param_groups))
 

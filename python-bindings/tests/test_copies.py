@@ -230,8 +230,8 @@ WRONG = {
     ),
     "no optimizer": (lambda m, o: (None, 3), "optimizer is int, expected AdamW"),
     "other options": (
-        lambda m, o: (None, torch.optim.AdamW(m.parameters(), amsgrad=True, eps=1e-3)),
-        "parameter group 0: eps is 0.001, expected 1e-08",
+        lambda m, o: (None, torch.optim.AdamW(m.parameters(), amsgrad=True, maximize=True)),
+        "parameter group 0: maximize is True, expected False",
     ),
 }
 

@@ -441,7 +441,7 @@ def fails(begin, end):
         begin()
     error_of(lambda: step(batch))
     end()
-fails(lambda: options.update(weight_decay=0.5), lambda: options.update(weight_decay=0))
+fails(lambda: options.update(maximize=True), lambda: options.update(maximize=False))
 fails(model[1].eval, model.train)
 fails(lambda: options.update(params=[weight]), lambda: options.update(params=list(model.parameters())))
 fails(lambda: weight.requires_grad_(False), lambda: weight.requires_grad_(True))
@@ -456,7 +456,7 @@ job.join().conclude("end", "")
         *told, frozen, constant, last = printed.splitlines()
         begin = "StateError: " if process else "JobError: process 1 ended with StateError: "
         words = [
-            "optimizer parameter group 0: weight_decay is 0.5, expected 0",
+            "optimizer parameter group 0: maximize is True, expected False",
             "module '1': training is False, expected True",
             "optimizer parameter group 0: found 1 parameters, expected 4",
         ]

@@ -146,7 +146,8 @@ def test_parameter_groups_and_frozen_and_unused_parameters():
     module = compare(model, loss, torch.optim.AdamW(groups, lr=0.01), regression())
     states = {a.of for a in module.arguments if a.role == "state"}
     assert states == {"a.weight", "a.bias", "b.weight", "b.bias"}
-    assert [a.name for a in module.arguments if a.role == "learning_rate"] == ["0", "1"]
+    numbers = [f"{group}{name}" for group in (0, 1) for name in ("", ".eps.0", ".weight_decay.0")]
+    assert [a.name for a in module.arguments if a.role == "learning_rate"] == numbers
     assert not any(
         r.role == "parameter" and r.name.startswith(("unused", "frozen")) for r in module.results
     )
@@ -643,8 +644,9 @@ def test_meta_device_allocates_nothing():
     module = tandem.export(
         model, lambda m, x: m(x).sum(), torch.optim.AdamW(model.parameters()), batch
     )
-    assert set(module.values()) == {"step/step", "seed/seed", "learning_rate/0"}
-    assert len(module.arguments) == 20 * 2 * 3 + 4
+    rates = {f"learning_rate/0{name}" for name in ("", ".eps.0", ".weight_decay.0")}
+    assert set(module.values()) == {"step/step", "seed/seed", *rates}
+    assert len(module.arguments) == 20 * 2 * 3 + 6
 
 
 def test_parameters_that_the_model_writes_to():

@@ -1084,14 +1084,12 @@ def test_one_of_another_optimizer(good, tmp_path):
     Run("SGD").step.save(tmp_path)
     expect(run, tmp_path, "is of another optimizer: SGD, expected AdamW")
     other = Run()
-    other.optimizer.param_groups[0]["weight_decay"] = other.step._captured.groups[0].options[
-        "weight_decay"
-    ] = 0.5
+    other.optimizer.param_groups[0]["maximize"] = True
     other.step.save(tmp_path)
     expect(
         run,
         tmp_path,
-        "optimizer parameter group 0: weight_decay is 0.5, expected 0.01",
+        "optimizer parameter group 0: maximize is True, expected False",
         tandem.StateError,
     )
 

@@ -243,11 +243,12 @@ def _without_unchanged(step):
 
 
 def _without_unused_states(step):
-    """Drops the state of parameters that have no gradient: the optimizer never makes it."""
-    updated = {result.updates for result in step.results if result.updates is not None}
-    return _keep(
-        step, [i for i, a in enumerate(step.arguments) if a.role != "state" or i in updated]
-    )
+    """Drops the state of parameters that have no gradient: the optimizer never makes it. One that is only read stays."""
+    used = {result.updates for result in step.results if result.updates is not None}
+    read = {id(operand) for operator in step.operators for operand in operator.operands}
+    read |= {id(value) for value in step.outputs}
+    used |= {i for i, value in enumerate(step.parameters) if id(value) in read}
+    return _keep(step, [i for i, a in enumerate(step.arguments) if a.role != "state" or i in used])
 
 
 def _empty_last(step):

@@ -1,0 +1,422 @@
+"""Optimizers as people and libraries write them: numbers in Python that change, state in groups, looks at values."""
+
+import copy
+import math
+
+import pytest
+import tandem
+import torch
+from test_models import mse, regression, small
+from test_training import HOW
+from torch import nn
+from torch import optim as o
+
+
+@pytest.fixture(autouse=True)
+def scalars_in_float64():
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+class Own(o.Optimizer):
+    defaults_of = {}
+
+    def __init__(self, parameters, **options):
+        super().__init__(parameters, self.defaults_of | options)
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            self.begin(group)
+            for p in group["params"]:
+                if p.grad is not None:
+                    self.update(p, p.grad, self.state[p], group)
+
+    def begin(self, group):
+        pass
+
+
+class Anchored(Own):
+    """Its state is made once, of what the parameter was, and then only read."""
+
+    defaults_of = dict(lr=0.05, pull=0.1)
+
+    def update(self, p, g, state, group):
+        if "p0" not in state:
+            state["p0"] = p.clone()
+        p.add_(g + group["pull"] * (p - state["p0"]), alpha=-group["lr"])
+
+
+class Filled(Own):
+    """Only read as well, and the same for all values."""
+
+    defaults_of = dict(lr=0.05)
+
+    def update(self, p, g, state, group):
+        if not state:
+            state["scale"] = torch.full_like(p, 0.5)
+        p.sub_(group["lr"] * g * state["scale"])
+
+
+class Scaled(Own):
+    """A number that becomes a tensor, beside a number that counts by another name and one that stays nothing."""
+
+    defaults_of = dict(lr=0.05)
+
+    def update(self, p, g, state, group):
+        if not state:
+            state["rms"], state["t"], state["mask"] = 0.0, 1, None
+        p.add_(g * (1 + state["rms"]) / state["t"], alpha=-group["lr"])
+        state["rms"] = p.norm(2) / p.numel() ** 0.5
+        state["t"] += 2
+
+
+class Dampened(Own):
+    """The first momentum is the gradient itself, as `torch.optim.SGD` has it."""
+
+    defaults_of = dict(lr=0.05, momentum=0.9, dampening=0.4)
+
+    def update(self, p, g, state, group):
+        if "buffer" not in state:
+            buffer = state["buffer"] = g.clone()
+        else:
+            buffer = state["buffer"].mul_(group["momentum"])
+            buffer.add_(g, alpha=1 - group["dampening"])
+        p.add_(buffer, alpha=-group["lr"])
+
+
+class Free(Own):
+    """Like schedulefree: a warmup by a count, an average by weights, all in the group."""
+
+    defaults_of = dict(
+        lr=0.05, beta=0.9, k=0, warmup=3, weight_sum=0.0, lr_max=-1.0, weight_decay=0.1
+    )
+
+    def begin(self, group):
+        k = group["k"]
+        sched = (k + 1) / group["warmup"] if k < group["warmup"] else 1.0
+        group["scheduled"] = self.rate = group["lr"] * sched
+        group["lr_max"] = max(self.rate, group["lr_max"])
+        weight = (k + 1) ** 0.5 * group["lr_max"] ** 2
+        group["weight_sum"] += weight
+        try:
+            self.share = weight / group["weight_sum"]
+        except ZeroDivisionError:
+            self.share = 0
+        group["k"] = k + 1
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        super().step()
+        del self.rate, self.share
+
+    def update(self, p, g, state, group):
+        if "z" not in state:
+            state["z"] = torch.clone(p, memory_format=torch.preserve_format)
+        if group["weight_decay"] != 0:
+            g.add_(p, alpha=group["weight_decay"])
+        p.lerp_(end=state["z"], weight=self.share)
+        torch._foreach_add_([p], [g], alpha=self.rate * (group["beta"] * (1 - self.share) - 1))
+        state["z"].sub_(g, alpha=self.rate)
+
+
+class Estimating(o.Optimizer):
+    """Like Prodigy: an estimate of the distance from sums over all parameters, by `item()`, in the group."""
+
+    def __init__(self, parameters, lr=1.0, d0=1e-2):
+        super().__init__(parameters, dict(lr=lr, d=d0, d0=d0, d_max=d0, top=0.0, k=0))
+
+    def step(self, closure=None):
+        group = self.param_groups[0]
+        d, below, lr = group["d"], 0.0, max(g["lr"] for g in self.param_groups)
+        rate, top = d * lr / math.sqrt(group["k"] + 1), group["top"] * 0.9
+        for group in self.param_groups:
+            if group["lr"] not in [lr, 0.0]:
+                raise RuntimeError("rates differ")
+            for p in group["params"]:
+                state, grad = self.state[p], p.grad.data
+                if "step" not in state:
+                    state["step"], state["s"] = 0, torch.zeros_like(p.data)
+                    state["p0"] = p.detach().clone() if p.any() else torch.tensor(0, dtype=p.dtype)
+                if group["lr"] > 0.0:
+                    away = (state["p0"] - p.data).flatten()
+                    top += (d / group["d0"]) * rate * torch.dot(grad.flatten(), away).item()
+                    state["s"].mul_(0.9).add_(grad, alpha=d / group["d0"] * rate)
+                    below += state["s"].abs().sum().item()
+        if below == 0:
+            return
+        if d == group["d0"]:
+            d = max(d, top / below)
+        d_max = max(group["d_max"], top / below)
+        for group in self.param_groups:
+            group["top"], group["d"], group["d_max"] = top, min(d_max, d * 1.5), d_max
+            group["found"] = top / below
+            for p in group["params"]:
+                self.state[p]["step"] += 1
+                p.data.add_(p.grad.data, alpha=-rate)
+            group["k"] += 1
+
+
+class Factored(Own):
+    """Like Adafactor: no rate, but one of the count; `min` and `max` of numbers and values."""
+
+    defaults_of = dict(lr=None, eps=(1e-30, 1e-3), weight_decay=0.01)
+
+    def update(self, p, g, state, group):
+        if len(state) == 0:
+            state["step"], state["square"], state["RMS"] = 0, torch.zeros_like(g), 0
+        state["step"] += 1
+        state["RMS"] = p.norm(2) / p.numel() ** 0.5
+        rate = min(1e-2, 1.0 / math.sqrt(state["step"])) * max(group["eps"][1], state["RMS"])
+        decay = 1.0 - math.pow(state["step"], -0.8)
+        state["square"].mul_(decay).add_(g**2 + group["eps"][0], alpha=1.0 - decay)
+        update = state["square"].rsqrt().mul_(g)
+        p.add_(p, alpha=-group["weight_decay"] * rate)
+        p.add_(-update.mul_(rate))
+
+
+class Looking(Own):
+    """Goes another way for each parameter."""
+
+    defaults_of = dict(lr=0.1)
+
+    def update(self, p, g, state, group):
+        if g.abs().max() > 0.2:
+            g.clamp_(-0.2, 0.2)
+        p.sub_(group["lr"] * g)
+
+
+class Dividing(Own):
+    defaults_of = dict(lr=0.1)
+
+    def update(self, p, g, state, group):
+        p.sub_(group["lr"] * g * (1 / g.norm().item()))
+
+
+KINDS = [Anchored, Filled, Scaled, Dampened, Free, Estimating, Factored, Looking, Dividing]
+
+
+def value_of(x):
+    return torch.as_tensor(x, dtype=torch.float64)
+
+
+def check_optimizer(found, eager):
+    """A state dict of a step and an optimizer: states and groups are equal, and of the same types."""
+    expected = eager.state_dict()
+    expected["state"] = {index: state for index, state in expected["state"].items() if state}
+    assert found["state"].keys() == expected["state"].keys()
+    for index, state in expected["state"].items():
+        assert found["state"][index].keys() == {k for k, v in state.items() if v is not None}
+    trees = [
+        (*found["state"].values(), *found["param_groups"]),
+        (*expected["state"].values(), *expected["param_groups"]),
+    ]
+    for own, theirs in zip(*trees, strict=True):
+        for key, value in theirs.items():
+            if isinstance(value, (int, float, torch.Tensor)) and not isinstance(value, bool):
+                assert isinstance(own[key], torch.Tensor) == isinstance(value, torch.Tensor), key
+                assert value_of(own[key]).allclose(value_of(value), rtol=1e-9, atol=1e-12), key
+
+
+def train(step, twin, optimizer, batches, rates=None):
+    for number, batch in enumerate(batches):
+        if rates is not None:
+            for group in (*step._optimizer.param_groups, *optimizer.param_groups):
+                group["lr"] = rates[number]
+        step(batch)
+        optimizer.zero_grad()
+        mse(twin, batch).backward()
+        optimizer.step()
+    for name, value in twin.state_dict().items():
+        torch.testing.assert_close(step.state_dict()[name], value, rtol=1e-9, atol=1e-12)
+    check_optimizer(step.optimizer_state_dict(), optimizer)
+
+
+def pair(kind, how="one", parameters=lambda m: m.parameters(), **options):
+    """A step and an eager twin of one model, whose last bias is zero."""
+    model = small(nn.Tanh())
+    with torch.no_grad():
+        model[-1].bias.zero_()
+    twin = copy.deepcopy(model)
+    eager = kind(parameters(twin), **options)
+    own = kind(parameters(model), **options)
+    return tandem.compile(model, mse, own, regression(1)[0], **HOW[how]), twin, eager
+
+
+@pytest.mark.parametrize("kind, how", [(Free, "one"), *((kind, "zero") for kind in KINDS)])
+def test_trains_as_eager(kind, how):
+    step, twin, eager = pair(kind, how)
+    train(step, twin, eager, regression(5))
+
+
+@pytest.mark.parametrize("kind", [Free, Estimating])
+def test_a_rate_that_begins_and_ends_as_zero(kind):
+    """Branches on the rate, and a division by zero that is caught."""
+    step, twin, eager = pair(kind)
+    train(step, twin, eager, regression(5), rates=[0.0, 0.0, 0.5, 0.1, 0.0])
+
+
+@pytest.mark.parametrize("kind", [Estimating, Free, Dampened])
+def test_goes_on_from_where_an_optimizer_is(kind):
+    """What is in the groups begins where it is, and goes back to a torch optimizer, from which eager goes on."""
+    model = small(nn.Tanh())
+    own, batches = kind(model.parameters()), regression(6)
+    for batch in batches[:2]:
+        own.zero_grad()
+        mse(model, batch).backward()
+        own.step()
+    twin = copy.deepcopy(model)
+    eager = kind(twin.parameters())
+    eager.load_state_dict(copy.deepcopy(own.state_dict()))
+    step = tandem.compile(model, mse, own, batches[0])
+    train(step, twin, eager, batches[2:4])
+    step.sync_to(model, own)
+    check_optimizer(own.state_dict(), eager)
+    train(step, twin, eager, batches[4:5])
+    step.load_state_dict(twin.state_dict(), eager.state_dict())
+    train(step, twin, eager, batches[5:])
+
+
+def test_float32_keeps_the_types_of_states():
+    torch.set_default_dtype(torch.float32)
+    model = small(nn.Tanh()).float()
+    batch = tuple(t.float() for t in regression(1)[0])
+    step = tandem.compile(model, mse, Scaled(model.parameters()), batch)
+    step(batch)
+    state = step.optimizer_state_dict()["state"][0]
+    assert (state["rms"].dtype, state["t"]) == (torch.float32, 3)
+
+
+def test_a_number_of_a_group_that_is_set_by_hand():
+    step, *_ = pair(Estimating)
+    step(regression(1)[0])
+    step._optimizer.param_groups[0]["d"] = 0.5
+    with pytest.raises(
+        tandem.StateError, match=r"parameter group 0: d was set to 0\.5 after .*step\.load"
+    ):
+        step(regression(1)[0])
+
+
+def test_what_eager_raises_refuses_the_step():
+    """Rates that differ raise in the step's own words; a gradient of zeros divides by zero."""
+    groups = lambda m: [{"params": m[0].parameters()}, {"params": m[2].parameters()}]  # noqa: E731
+    step, twin, eager = pair(Estimating, parameters=groups)
+    train(step, twin, eager, regression(2))
+    before = step.state_dict()
+    step._optimizer.param_groups[1]["lr"] = 0.3
+    with pytest.raises(tandem.CaptureError, match="its step fails: RuntimeError: rates differ"):
+        step(regression(1)[0])
+    assert all(torch.equal(v, before[k]) for k, v in step.state_dict().items())
+    step, twin, eager = pair(Dividing)
+    values = {k: v * (k.endswith("weight")) for k, v in step.state_dict().items()}
+    step.load_state_dict(values)
+    batch = tuple(torch.zeros_like(t) for t in regression(1)[0])
+    with pytest.raises(
+        tandem.StepRefusedError, match=r"test_own_optimizers\.py:\d+: .*ZeroDivisionE"
+    ):
+        step(batch)
+
+
+class Without(Own):
+    defaults_of = dict(lr=None)
+
+    def update(self, p, g, state, group):
+        p.add_(g, alpha=-group["lr"])  # here
+
+
+class Growing(Own):
+    defaults_of = dict(lr=0.1)
+
+    def update(self, p, g, state, group):
+        state["all"] = torch.cat([state.get("all", g.flatten()[:1]), g.flatten()[:1]])
+
+
+class Converting(Own):
+    defaults_of = dict(lr=0.1, k=0)
+
+    def update(self, p, g, state, group):
+        group["k"] += 1
+        p.sub_(g / float(group["k"]))  # here
+
+
+class Often(Own):
+    defaults_of = dict(lr=0.1)
+
+    def update(self, p, g, state, group):
+        for limit in range(20):
+            if g.abs().max() > limit:
+                p.sub_(group["lr"] * g)
+
+
+@pytest.mark.parametrize(
+    "kind, words",
+    [
+        (
+            Without,
+            r"^\S*test_own_optimizers\.py:\d+: optimizer Without: its step fails: TypeError: bad operand",
+        ),
+        (
+            Growing,
+            r"optimizer Growing: state 'all' is a tensor of float64\[3\] behind one step and .*\[4\] behind",
+        ),
+        (
+            Converting,
+            r"^\S*test_own_optimizers\.py:\d+: float\(\) needs a number that each step has anew",
+        ),
+        (
+            Often,
+            r"^\S*test_own_optimizers\.py:\d+: optimizer Often: its step looks at values in more than 64 ways",
+        ),
+    ],
+)
+def test_what_cannot_be_followed(kind, words):
+    model = small(nn.Tanh())
+    with pytest.raises(tandem.CaptureError, match=words) as caught:
+        tandem.export(model, mse, kind(model.parameters()), regression(1)[0])
+    assert "\n" not in str(caught.value)
+
+
+# Hyperparameters by schedule: (class, options, {name: values of five steps}, Programs beside the first).
+SCHEDULED = {
+    "adamw": (o.AdamW, dict(lr=0.1), dict(weight_decay=[0.1, 0.2, 0.3, 0.0, 0.1], eps=[1e-8, 1e-3, 1e-2, 0.1, 1e-8]), 0),
+    "adam": (o.Adam, dict(lr=0.1, weight_decay=0.3), dict(weight_decay=[0.1, 0.2, 0.0, 0.3, 0.1]), 0),
+    "adam from zero": (o.Adam, dict(lr=0.1), dict(weight_decay=[0.0, 0.0, 0.1, 0.2, 0.3]), 1),
+    "adam betas": (o.Adam, dict(lr=0.1), dict(betas=[(0.9, 0.999), (0.8, 0.9), (0.7, 0.99), (0.9, 0.9), (0.5, 0.9)]), 1),
+    "sgd": (o.SGD, dict(lr=0.1, momentum=0.9, weight_decay=0.1), dict(weight_decay=[0.1, 0.2, 0.3, 0.4, 0.1]), 0),
+    "adafactor": (o.Adafactor, dict(lr=0.1, weight_decay=0.1), dict(weight_decay=[0.1, 0.2, 0.3, 0.4, 0.1]), 0),
+    "adafactor d": (o.Adafactor, dict(lr=0.1), dict(d=[1.0, 1.0, 0.5, 0.5, 0.5]), 1),
+    "rmsprop": (o.RMSprop, dict(lr=0.1, weight_decay=0.1, momentum=0.5), dict(weight_decay=[0.1, 0.2, 0.3, 0.4, 0.1], eps=[1e-8, 1e-3, 1e-2, 0.1, 1e-8]), 0),
+    "rmsprop to zero": (o.RMSprop, dict(lr=0.1, weight_decay=0.1), dict(weight_decay=[0.1, 0.2, 0.0, 0.0, 0.1]), 1),
+    "nadam momentum": (o.NAdam, dict(lr=0.1), dict(momentum_decay=[4e-3, 1e-3, 2e-3, 3e-3, 5e-3]), 1),
+    "own": (Free, {}, dict(weight_decay=[0.1, 0.2, 0.3, 0.4, 0.1]), 0),
+    "own pull": (Anchored, {}, dict(pull=[0.1, 0.2, 0.3, 0.4, 0.1]), 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SCHEDULED)
+def test_hyperparameters_by_schedule(name):
+    kind, options, schedule, programs = SCHEDULED[name]
+    step, twin, eager = pair(kind, **options)
+    for number, batch in enumerate(regression(5)):
+        for group in (*step._optimizer.param_groups, *eager.param_groups):
+            group |= {key: values[number] for key, values in schedule.items()}
+        train(step, twin, eager, [batch])
+    assert len(step._programs.sessions) == 1 + programs
+
+
+@pytest.mark.parametrize(
+    "kind, options, name, value",
+    [
+        (o.SGD, dict(momentum=0.0), "momentum", 0.9),
+        (o.SGD, {}, "maximize", True),
+        (o.AdamW, {}, "amsgrad", True),
+    ],
+)
+def test_what_may_not_change(kind, options, name, value):
+    step, *_ = pair(kind, lr=0.1, **options)
+    step._optimizer.param_groups[0][name] = value
+    with pytest.raises(
+        tandem.StateError, match=f"group 0: {name} is {value}, expected .* as captured"
+    ):
+        step(regression(1)[0])
