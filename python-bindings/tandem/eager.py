@@ -1,4 +1,8 @@
-"""Eager PyTorch as the reference: with Tandem's random numbers and, where they are imposed, its choices."""
+"""Eager PyTorch as the reference: with Tandem's random numbers and, where they are imposed, its choices.
+
+What a capture takes a model through (model_file.py's conversion, definitions.py) is done here in other code: a mistake that both
+shared would be equal on both sides.
+"""
 
 import contextlib
 import itertools
@@ -11,10 +15,25 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import random
 from .compare import History
-from .definitions import GROUPED_MM, grouped_mm
 from .errors import ModelFileError
 from .model_file import explained
 from .precision import casting
+
+_GROUPED_MM = [
+    getattr(module, name)
+    for module, name in ((torch.nn.functional, "grouped_mm"), (torch, "_grouped_mm"))
+    if hasattr(module, name)
+]
+
+
+def _group_by_group(x, weight, *, offs, **_):
+    """`grouped_mm` of rows, which PyTorch does not have in float64: group e ends before row offs[e]."""
+    parts, start = [], 0
+    for matrix, end in zip(weight, offs.tolist(), strict=True):
+        parts.append(x[start:end] @ matrix)
+        start = end
+    return torch.cat([*parts, x.new_zeros(x.shape[0] - start, weight.shape[-1])])
+
 
 _WIDER = {torch.float32: torch.float64, torch.complex64: torch.complex128}
 
@@ -29,8 +48,8 @@ class _Widen(TorchFunctionMode):
     def __torch_function__(self, function, types, args=(), kwargs=None):
         if function is torch.Tensor.float:
             function = torch.Tensor.double
-        if function in GROUPED_MM:  # which PyTorch does not have in float64
-            function = grouped_mm
+        if function in _GROUPED_MM:
+            function = _group_by_group
         args = [self._widen(value) for value in args]
         return function(*args, **{key: self._widen(value) for key, value in (kwargs or {}).items()})
 
@@ -156,29 +175,35 @@ def _as_captured(seed, step, calls):
         yield
 
 
-def _tensors(model):
-    return dict(itertools.chain(model.named_parameters(), model.named_buffers()))
+def values_of(model):
+    """{name: a copy} of parameters and buffers."""
+    named = itertools.chain(model.named_parameters(), model.named_buffers())
+    return {name: tensor.detach().clone() for name, tensor in named}
 
 
-def make_again(file, model, seed):
-    """Another model of a `ModelFile`, with the values of `model`, which it made from the same seed.
+def _kind(tensor):
+    if tensor is None:
+        return "none"
+    return f"shape {tuple(tensor.shape)}{' of complex numbers' if tensor.is_complex() else ''}"
 
-    Not a copy of `model`: copies of tensors have no hooks, and eager without those of the user's is no
-    reference. Raises ModelFileError if the file makes another model, or the same one, each time.
+
+def make_again(file, model, values, seed):
+    """Another model of a `ModelFile`, as it makes it, with the `values` that `model` had when it was made from the same seed.
+
+    Not a copy: copies of tensors have no hooks, and eager without those of the user's is no reference. Raises ModelFileError if
+    the file makes another model, or the same one, each time.
     """
-    again = file.make_model(seed)
-    values, own = _tensors(model), _tensors(again)
-    shapes, expected = (
-        {n: tuple(t.shape) for n, t in tensors.items()} for tensors in (own, values)
-    )
-    for name in sorted(shapes.keys() | expected.keys()):
-        if shapes.get(name) != expected.get(name):
+    again, trained = build(file, seed), {id(parameter) for parameter in model.parameters()}
+    own = dict(itertools.chain(again.named_parameters(), again.named_buffers()))
+    for name in sorted(own.keys() | values.keys()):
+        found, expected = _kind(own.get(name)), _kind(values.get(name))
+        if found != expected:
             raise ModelFileError(
-                f"{file.path}: model() gave {name!r} of shape {shapes.get(name, 'none')} when called again,"
-                f" expected {expected.get(name, 'none')} as at first: verify needs several equal models"
+                f"{file.path}: model() gave {name!r} with {found} when called again, expected {expected} as at first:"
+                " verify needs several equal models"
             )
     for name, parameter in again.named_parameters():
-        if parameter is values[name]:
+        if id(parameter) in trained:
             raise ModelFileError(
                 f"{file.path}: model() gave the same parameter {name!r} when called again, expected a new"
                 " one: verify needs several models that it can train apart"
@@ -189,12 +214,41 @@ def make_again(file, model, seed):
     return again
 
 
+def build(file, seed):
+    """Cases of a benchmark make what needs no conversion."""
+    return getattr(file, "build", file.make_model)(seed)
+
+
+_COMPLEX = {torch.float64: torch.complex128, torch.float32: torch.complex64}
+
+
+def _to_type(tensor, dtype):
+    is_complex = tensor.is_complex()
+    if not is_complex and not tensor.is_floating_point():
+        return tensor
+    return tensor.to(_COMPLEX.get(dtype, tensor.dtype) if is_complex else dtype)
+
+
+def _convert(model, dtype):
+    """In place; what modules share stays shared."""
+    made = {}
+    for module in model.modules():
+        for parameter in module._parameters.values():
+            if parameter is not None:
+                parameter.data = _to_type(parameter.data, dtype)
+        for name, buffer in module._buffers.items():
+            if buffer is not None:
+                module._buffers[name] = made.setdefault(id(buffer), _to_type(buffer, dtype))
+    return model
+
+
 class Eager:
     """A model of its own that eager trains step by step, in element type `dtype`."""
 
-    def __init__(self, model, file, dtype, seed, random_calls):
-        """`file` is a `ModelFile`, which made `model` from `seed`, and makes another one with its values."""
-        self.model = make_again(file, model, seed).to(dtype)
+    def __init__(self, model, values, file, dtype, seed, random_calls):
+        """`file` is a `ModelFile`, which made `model`, with these values, from `seed`, and makes another one."""
+        again = make_again(file, model, values, seed)
+        self.model = _convert(_convert(again, file.dtype), dtype)
         self.optimizer = file.make_optimizer(self.model)
         self.loss_fn, self.dtype = file.loss, dtype
         # In float64 nothing is cast: that is what the casts are compared with.
@@ -215,7 +269,7 @@ class Eager:
                 self.optimizer.step()
         history = History([loss], [gradients], [choices.indices], [choices.values])
         history.parameters = {n: self._moved_back(n, p) for n, p in self.model.named_parameters()}
-        history.buffers = {n: b.detach().clone() for n, b in self.model.named_buffers()}
+        history.buffers = {n: _pairs(b.detach()).clone() for n, b in self.model.named_buffers()}
         history.buffers["(step)"] = torch.tensor(number + 1)
         history.states = {name: value.detach().clone() for name, value in self._states().items()}
         return history
@@ -248,7 +302,7 @@ class Eager:
         with torch.no_grad():
             for name, value in (values.parameters | values.buffers | values.states).items():
                 if name in own:
-                    own[name].copy_(value)
+                    _pairs(own[name]).copy_(value)
 
     def nudge(self, precision, seed):
         """Moves every parameter at random: by at most one unit in the last place of `precision`, or, if it has more
@@ -276,6 +330,11 @@ class Eager:
         return value.double() - self.moved[name] if name in self.moved else value
 
 
+def _pairs(tensor):
+    """Complex numbers as a step has them: real and imaginary parts, in a dimension more."""
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
+
+
 def _last_place(values, way):
     """To the next number up, down or not at all, for `way` 1, -1 or 0; in float64."""
     ends = torch.where(way > 0, torch.inf, -torch.inf)
@@ -285,7 +344,6 @@ def _last_place(values, way):
 
 def _to(batch, dtype):
     def convert(leaf):
-        floating = isinstance(leaf, torch.Tensor) and leaf.dtype.is_floating_point
-        return leaf.to(dtype) if floating else leaf
+        return _to_type(leaf, dtype) if isinstance(leaf, torch.Tensor) else leaf
 
     return pytree.tree_map(convert, batch)

@@ -41,6 +41,24 @@ def explained(what):
         raise ModelFileError(f"{place}{what} fails: {type(error).__name__}: {text}") from error
 
 
+# What complex numbers become beside real ones of a type; bfloat16 has none of its own.
+_COMPLEX = {torch.float64: torch.complex128, torch.float32: torch.complex64}
+
+
+def convert(leaf, dtype):
+    """A leaf of a batch, or a tensor of a model: of floating-point type it gets this one, complex it stays complex."""
+    if not isinstance(leaf, torch.Tensor):
+        return leaf
+    if leaf.is_complex():
+        return leaf.to(_COMPLEX.get(dtype, leaf.dtype))
+    return leaf.to(dtype) if leaf.is_floating_point() else leaf
+
+
+def as_dtype(model, dtype):
+    """The model, with parameters and buffers converted; not by `.to`, which makes complex buffers real."""
+    return model._apply(lambda tensor: convert(tensor, dtype))
+
+
 @dataclass
 class ModelFile:
     """A loaded model file with its sizes chosen. `dtype` is that of parameters and floating-point
@@ -55,6 +73,10 @@ class ModelFile:
     precision: str | None = None
 
     def make_model(self, seed=0, meta=False):
+        return as_dtype(self.build(seed, meta), self.dtype)
+
+    def build(self, seed=0, meta=False):
+        """The model as the file makes it, before it is converted."""
         torch.manual_seed(seed)
         if meta:
             with torch.device("meta"):
@@ -65,7 +87,7 @@ class ModelFile:
             raise ModelFileError(
                 f"{self.path}: model() gave {type(model).__name__}, expected a torch.nn.Module"
             )
-        return model.to(self.dtype)
+        return model
 
     def make_optimizer(self, model):
         return self._call("optimizer", model)
@@ -82,11 +104,7 @@ class ModelFile:
             raise ModelFileError(
                 f"{self.path}: batches() yields {len(found)} batches, expected at least {count}"
             )
-        return [pytree.tree_map(self._convert, batch) for batch in found]
-
-    def _convert(self, leaf):
-        floating = isinstance(leaf, torch.Tensor) and leaf.dtype.is_floating_point
-        return leaf.to(self.dtype) if floating else leaf
+        return [pytree.tree_map(lambda leaf: convert(leaf, self.dtype), batch) for batch in found]
 
     def _call(self, name, /, *arguments, **sizes):
         with explained(f"{name}()"):

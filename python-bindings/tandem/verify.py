@@ -15,9 +15,9 @@ from .compare import (
     compare,
     worst,
 )
-from .eager import CHOOSING, Eager, computing_in
+from .eager import CHOOSING, Eager, build, computing_in, values_of
 from .export import StepModule, export
-from .model_file import ModelFile
+from .model_file import ModelFile, as_dtype
 from .optimizers import is_decoupled
 from .text import print_step
 
@@ -50,11 +50,14 @@ def observe_choices(module):
 
 @dataclass
 class Subject:
-    """A model file's step, captured once. `expected` is what eager made of it, all in float64."""
+    """A model file's step, captured once. `values` are those of the model before anything was converted, `expected` is what eager
+    made of them, all in float64.
+    """
 
     module: StepModule
     file: ModelFile
     model: torch.nn.Module
+    values: dict
     optimizer: torch.optim.Optimizer
     batches: list
     seed: int
@@ -67,7 +70,7 @@ class Subject:
         return self.module.precision == torch.float64
 
     def eager(self, dtype):
-        return Eager(self.model, self.file, dtype, self.seed, self.module.random_calls)
+        return Eager(self.model, self.values, self.file, dtype, self.seed, self.module.random_calls)
 
 
 def _values(step):
@@ -131,7 +134,9 @@ def _same_choices(module, expected):
 def make_subject(file, steps=STEPS, seed=0, gradient_sums="f32"):
     """Captures the step of a `ModelFile` and runs it in eager."""
     torch.set_num_threads(1)
-    model = file.make_model(seed)
+    model = build(file, seed)
+    values = values_of(model)
+    model = as_dtype(model, file.dtype)
     optimizer = file.make_optimizer(model)
     batches = file.batches(steps)
     with computing_in(file.dtype):
@@ -139,7 +144,7 @@ def make_subject(file, steps=STEPS, seed=0, gradient_sums="f32"):
             model, file.loss, optimizer, batches[0], True, file.precision, gradient_sums
         )
     training = _training(module, model, optimizer, steps)
-    subject = Subject(module, file, model, optimizer, batches, seed, training)
+    subject = Subject(module, file, model, values, optimizer, batches, seed, training)
     eager = subject.eager(torch.float64)
     expected = eager.step(batches[0], 0)
     for number in range(1, steps if subject.exact else 1):

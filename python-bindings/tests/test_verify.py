@@ -1,7 +1,11 @@
 """The command `verify`: what it prints, its exit status, and bad input as one line."""
 
+import ast
+from pathlib import Path
+
 import pytest
 import torch
+from safetensors.torch import load_file
 from tandem import eager
 from tandem.__main__ import main
 from tandem.commands import verify
@@ -240,3 +244,67 @@ def test_a_run_that_parts_at_a_tie_is_judged_step_by_step(write, capsys, monkeyp
     path = write(CHOOSING.replace("SORTED", "True").replace("ORDERED", "False"))
     assert main(["verify", path]) == 0
     assert "differ, by margin" in capsys.readouterr().out
+
+
+ROTARY = """
+class Rotary(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.head = nn.Linear(6, 8), nn.Linear(8, 3)
+        angles = torch.arange(4.0)
+        self.register_buffer("turns", torch.polar(torch.ones(4), angles))
+        self.register_buffer("seen", torch.zeros(4, dtype=torch.complex64))
+    def forward(self, x):
+        z = torch.view_as_complex(self.inner(x).reshape(-1, 4, 2)) * self.turns
+        with torch.no_grad():
+            self.seen.add_(z.sum(0))
+        return self.head(torch.view_as_real(z).flatten(1))
+def model(): return Rotary()
+"""
+
+
+def test_complex_buffers_keep_their_imaginary_parts(write, capsys, tmp_path):
+    path = write(ROTARY)
+    assert main(["verify", path, "--mesh", "data=2"]) == 0
+    assert "buffer    seen" in capsys.readouterr().out
+    assert main(["export", path, "-o", str(tmp_path / "step.mlir")]) == 0
+    turns = load_file(tmp_path / "step.safetensors")["buffer/turns"]
+    assert torch.equal(torch.view_as_complex(turns), torch.polar(torch.ones(4), torch.arange(4.0)))
+
+
+def test_a_conversion_that_changes_the_model_is_seen(write, capsys, monkeypatch):
+    """Eager makes, and converts, a model of its own."""
+    monkeypatch.setattr("tandem.verify.as_dtype", lambda model, dtype: halved(model).to(dtype))
+    path = write("def model(): return layers()\n")
+    assert main(["verify", path]) == 1
+    assert "FAIL" in capsys.readouterr().out
+
+
+def halved(model):
+    with torch.no_grad():
+        model[0].weight.mul_(0.5)
+    return model
+
+
+def test_the_reference_shares_no_code_with_a_capture():
+    """Of what judges, only what holds no numbers is imported by what is judged."""
+    pending, found = ["eager", "random"], set()
+    while pending:
+        name = pending.pop()
+        if name not in found:
+            found.add(name)
+            source = ast.parse((Path(eager.__file__).parent / f"{name}.py").read_text())
+            imports = [n for n in ast.walk(source) if isinstance(n, ast.ImportFrom) and n.level]
+            pending += [a.name for n in imports if not n.module for a in n.names]
+            pending += [n.module for n in imports if n.module]
+    captures = {
+        "definitions",
+        "formulas",
+        "losses",
+        "functional",
+        "lowering",
+        "trace",
+        "experts",
+        "masks",
+    }
+    assert not found & captures
