@@ -200,8 +200,8 @@ def _unit(size, like):
     return torch.eye(size, dtype=like.dtype)
 
 
-def _inverse_of_lower(lower, is_unit):
-    """Blocks of 1, 2, 4, ... rows on the diagonal, all of one size at once: the inverse of [[A, 0], [C, B]] is [[A', 0], [-B' C A', B']]."""
+def triangle_inverse(lower, is_unit):
+    """The inverse of a lower triangle. Blocks of 1, 2, 4, ... rows on the diagonal, all of one size at once: the inverse of [[A, 0], [C, B]] is [[A', 0], [-B' C A', B']]."""
     size = lower.shape[-1]
     wide = 1 << (size - 1).bit_length()
     rest = wide - size
@@ -230,7 +230,7 @@ def _solve_triangular(matrix, right, *, upper, left=True, unitriangular=False):
     Algorithms, section 14.2.2).
     """
     lower = matrix.transpose(-1, -2) if upper else matrix
-    inverse = _inverse_of_lower(lower, unitriangular)
+    inverse = triangle_inverse(lower, unitriangular)
     inverse = inverse.transpose(-1, -2) if upper else inverse
     return inverse @ right if left else right @ inverse
 
@@ -246,13 +246,13 @@ def _triangular_solve(right, matrix, upper=True, transpose=False, unitriangular=
 @rule(aten.cholesky_solve.default)
 def _cholesky_solve(right, factor, upper=False):
     lower = factor.transpose(-1, -2) if upper else factor
-    inverse = _inverse_of_lower(lower, False)
+    inverse = triangle_inverse(lower, False)
     return inverse.transpose(-1, -2) @ (inverse @ right)
 
 
 @rule(aten.cholesky_inverse.default)
 def _cholesky_inverse(factor, upper=False):
-    inverse = _inverse_of_lower(factor.transpose(-1, -2) if upper else factor, False)
+    inverse = triangle_inverse(factor.transpose(-1, -2) if upper else factor, False)
     return inverse.transpose(-1, -2) @ inverse
 
 
@@ -283,7 +283,7 @@ def _cholesky(matrix, *, upper=False, check_errors=False):
         pivot = torch.sqrt(column[..., j : j + 1])
         column = torch.where(torch.arange(size) >= j, column / pivot, torch.zeros_like(column))
         columns.append(column)
-    factor = torch.stack(columns, -1)
+    factor = torch.stack(columns, -1) if columns else matrix.clone()
     info = torch.zeros(matrix.shape[:-2], dtype=torch.int32)
     return (factor.transpose(-1, -2) if upper else factor), info
 
@@ -314,6 +314,37 @@ def eliminate(matrix, right):
         work = torch.where(is_pivot[..., None], chosen, work - factor * chosen)
     taken = torch.stack(order, -2).to(work.dtype)
     return taken @ work[..., size:], torch.stack(pivots, -1)
+
+
+def _exchanged(matrix, j, other):
+    """With rows j and `other`, an index for each matrix, in each other's place."""
+    rows = torch.arange(matrix.shape[-2])
+    source = torch.where(rows == j, other, torch.where(rows == other, j, rows))
+    return matrix.gather(-2, source[..., None].expand(matrix.shape))
+
+
+def eliminate_below(matrix, pivot=True):
+    """(U, with L below its diagonal; with which row each was exchanged, counted from 1), by Gauss's method with the largest pivot of each
+    column, if `pivot`.
+    """
+    rows, columns = (torch.arange(size) for size in matrix.shape[-2:])
+    work, pivots = matrix, []
+    for j in range(min(matrix.shape[-2:])):
+        best = torch.full((*matrix.shape[:-2], 1), j)
+        if pivot:
+            sizes = torch.where(rows >= j, work[..., :, j].abs(), -1.0)
+            best = sizes.argmax(-1, keepdim=True)
+            work = _exchanged(work, j, best)
+        pivots.append(best)
+        row = work[..., j : j + 1, :]
+        below, largest = (rows > j)[:, None], row[..., j : j + 1]
+        factor = work[..., :, j : j + 1] / torch.where(largest == 0, 1.0, largest)
+        factor = torch.where(below, factor, 0.0)
+        work = torch.where(
+            below & (columns == j), factor, work - factor * torch.where(columns > j, row, 0.0)
+        )
+    none = torch.zeros(*matrix.shape[:-2], 0, dtype=torch.int64)
+    return work, (torch.cat([none, *pivots], -1) + 1).to(torch.int32)
 
 
 @rule(aten.linalg_inv_ex.default)

@@ -15,7 +15,14 @@ from torch.fx._lazy_graph_module import _make_graph_module
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
 from torch.fx.node import map_arg
 
-from . import complex_numbers, distances, gamma, losses, scatters  # noqa: F401 - their rules
+from . import (  # noqa: F401 - their rules
+    complex_numbers,
+    distances,
+    factorizations,
+    gamma,
+    losses,
+    scatters,
+)
 from .builder import name_of
 from .formulas import FORMULAS, has_own_memory, strided_in
 from .origins import Origin, tag_new_nodes

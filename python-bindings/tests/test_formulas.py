@@ -1,6 +1,7 @@
 """Operators without a decomposition of PyTorch's, with their gradients, and random ones by their definition."""
 
 import pytest
+import tandem
 import torch
 import torch.nn.functional as F
 from comparing import compare
@@ -53,6 +54,30 @@ def solutions(x):
         + torch.linalg.solve(a, x[:, :5, None]).squeeze(-1)
         + torch.linalg.solve(a[0], x[:5]).t()[:8]
     )
+
+
+def eigenvalues(x):
+    a = x[:5, :5] + x[:5, :5].t()
+    values, vectors = torch.linalg.eigh(a)
+    return values + (vectors * torch.arange(5) @ vectors.t()) + torch.linalg.eigvalsh(a, UPLO="U")
+
+
+def singular_values(x):
+    left, values, right = torch.linalg.svd(x[:, :3].reshape(2, 4, 3), full_matrices=False)
+    whole = (left * values.square()[:, None]) @ right
+    return whole.sum() + torch.linalg.pinv(x[:3, :5]).sum() + torch.linalg.matrix_norm(x[:3], "nuc")
+
+
+def orthogonal(x):
+    q, r = torch.linalg.qr(x[:, :4])
+    return q[:4] @ r + torch.linalg.qr(x[:4, :4].t(), "complete")[0]
+
+
+def eliminated(x):
+    factors, pivots = torch.linalg.lu_factor(x[:4, :8].reshape(2, 4, 4))
+    p, lower, upper = torch.linalg.lu(x[:6, :4])
+    solution = torch.linalg.lu_solve(factors, pivots, x[None, 4:, :4])
+    return (p @ lower)[:4] * upper + solution + torch.lu_unpack(factors, pivots)[2]
 
 
 def reflections(x):
@@ -265,6 +290,10 @@ FORMULAS = {
     "ctc": ctc,
     "determinants": determinants,
     "solutions": solutions,
+    "eigenvalues": eigenvalues,
+    "singular values": singular_values,
+    "orthogonal": orthogonal,
+    "eliminated": eliminated,
     "reflections": reflections,
     "exponential of a matrix": lambda x: torch.matrix_exp(x[:, :8].tanh() * torch.tensor([0.1, 0.7]).double()[:, None, None]),
     "antialias": antialias,
@@ -319,6 +348,19 @@ def test_gradients_of_gradients(function):
 @pytest.mark.parametrize("name", FORMULAS)
 def test_formula(name):
     run(FORMULAS[name])
+
+
+def test_sizes_of_what_is_rotated_are_limited():
+    model = nn.Linear(40, 40)
+    with pytest.raises(
+        tandem.UnsupportedOperatorError, match="found a matrix of 40 columns, expected at most 32"
+    ):
+        tandem.export(
+            model,
+            lambda m, x: torch.linalg.eigvalsh(m(x)).sum(),
+            torch.optim.SGD(model.parameters()),
+            torch.eye(40),
+        )
 
 
 DRAWN = {
