@@ -5,7 +5,7 @@ BUILD ?= build
 JOBS ?= $(shell nproc)
 export TANDEM_BUILD := $(abspath $(BUILD))
 
-.PHONY: help setup setup-cuda build test sanitizers faults mutants fuzz demo demo-hosts demo-cuda verify bench bench-search bench-cpu bench-compile bench-overlap bench-overhead bench-networks bench-checkpoint bench-startup coverage wheel wheel-smoke docs check-gcc format lint clean
+.PHONY: help setup setup-cuda build test sanitizers faults mutants fuzz demo demo-hosts demo-cuda verify bench bench-search bench-cpu bench-compile bench-overlap bench-overhead bench-networks bench-checkpoint bench-startup coverage conformance wheel wheel-smoke docs check-gcc format lint clean
 
 help: ## Print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -74,6 +74,9 @@ bench-checkpoint: build ## Saving 1 GB, beside dd on the same disk
 
 coverage: build ## Which models of transformers and layers of torch.nn train as in eager (CHECK=1 AGAIN=1)
 	@.venv/bin/python benchmarks/coverage.py --jobs $(JOBS) $(if $(AGAIN),--again) $(if $(CHECK),--check)
+
+conformance: build ## PyTorch's samples of operators, modules and optimizers beside eager (CHECK=1 AGAIN=1 FAILED=1)
+	@.venv/bin/python benchmarks/conformance.py --jobs $(JOBS) $(if $(AGAIN),--again) $(if $(FAILED),--failed) $(if $(CHECK),--check)
 
 bench-networks: build ## Networks of images on one core, beside eager, channels_last and torch.compile (CHECK=1)
 	@.venv/bin/python benchmarks/networks.py $(if $(CHECK),--check) --json $(BUILD)/bench/networks.json

@@ -39,6 +39,10 @@ def make_tensor(kind, generator):
     raise ValueError(f"unknown kind {name!r}")
 
 
+def _single(leaf):
+    return leaf.float() if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() else leaf
+
+
 class Case:
     """`make_model`, `make_optimizer`, `loss` and `batches`, as `tandem.verify` calls them; all in float64."""
 
@@ -53,6 +57,16 @@ class Case:
 
     def make_optimizer(self, model):
         return torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=_RATE)
+
+    def in_eager(self):
+        """One step in float32, as people train. Raises what eager raises, and ValueError for a loss that is not finite."""
+        model = self.make_model().float()
+        optimizer = self.make_optimizer(model)
+        loss = self.loss(model, torch.utils._pytree.tree_map(_single, self.batches(1)[0]))
+        loss.backward()
+        optimizer.step()
+        if not torch.isfinite(loss):
+            raise ValueError(f"the loss is {loss.item()}")
 
     def batches(self, count):
         return [self.batch(torch.Generator().manual_seed(100 + number)) for number in range(count)]
@@ -146,18 +160,3 @@ def all_cases():
     models = json.loads(MODELS.read_text())
     cases = {f"transformers.{name}": Model(name, entry) for name, entry in models.items()}
     return cases | {f"torch.{name}": Layer(name, *entry) for name, entry in LAYERS.items()}
-
-
-def _single(leaf):
-    return leaf.float() if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() else leaf
-
-
-def train_in_eager(case):
-    """One step in float32, as people train. Raises what eager raises, and ValueError for a loss that is not finite."""
-    model = case.make_model().float()
-    optimizer = case.make_optimizer(model)
-    loss = case.loss(model, torch.utils._pytree.tree_map(_single, case.batches(1)[0]))
-    loss.backward()
-    optimizer.step()
-    if not torch.isfinite(loss):
-        raise ValueError(f"the loss is {loss.item()}")

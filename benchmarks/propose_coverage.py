@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 import transformers
-from coverage_cases import Model, train_in_eager
+from coverage_cases import Model
 from transformers.configuration_utils import PretrainedConfig
 from transformers.models.auto import modeling_auto
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
@@ -256,7 +256,7 @@ def main():
             signal.alarm(_LONGEST)
             try:
                 case = json.loads(json.dumps(propose(name, head)))
-                train_in_eager(Model(name, case))
+                Model(name, case).in_eager()
             except Exception as error:
                 text = str(error).splitlines()[0] if str(error) else ""
                 print(
