@@ -118,7 +118,9 @@ _KINDS = ((dict, _Dict), ((list, deque), _Sequence), (set, _Set), (tuple, _Tuple
 
 
 def _slots_of(kind):
-    members = chain.from_iterable(vars(base).values() for base in kind.__mro__)
+    """Members of classes written in C are read only, and may be another object at each look."""
+    bases = [vars(base) for base in kind.__mro__ if "__slots__" in vars(base)]
+    members = chain.from_iterable(base.values() for base in bases)
     return [member for member in members if isinstance(member, types.MemberDescriptorType)]
 
 
