@@ -103,7 +103,7 @@ def explained(kind):
 
 def plain_group(options, parameters):
     """A group whose step is the plain one, tensor by tensor."""
-    forced = {name: False for name in ("foreach", "fused") if name in options}
+    forced = {name: False for name in IMPLEMENTATIONS & options.keys()}
     return options | forced | {"params": parameters}
 
 
