@@ -17,6 +17,7 @@ from . import gpu, progress
 from . import job as jobs
 from .arguments import batch_constants, batch_tensors, kind_of
 from .batches import inputs_for
+from .clipping import NORM
 from .errors import BatchError, CaptureError, CompileError, TandemError
 from .export import export
 from .native import native
@@ -43,6 +44,7 @@ class Loaded:
 
     def __init__(self, module, program, threads, store=None, graph=True):
         self.module, self.device = module, None
+        self.norm = None  # of the gradients of the last run
         self.session = native().Session(program, threads, store, graph)
         if self.session.notice:
             tell(self.session.notice)
@@ -77,6 +79,9 @@ class Loaded:
         for key, tensor in tensors:
             self.set(key, tensor)
         self.session.step()
+        # All processes of a job are here, and each may look at it later, alone.
+        if self.session.find_result("output", NORM) >= 0:
+            self.norm = self.result("output", NORM)
         return self.module.returned.build(self.result)
 
 

@@ -317,12 +317,14 @@ class Step:
         return {name: self.result("gradient", name) for name in names}
 
     def grad_norm(self):
-        """The norm of all gradients of the last step before clipping, a rank-0 tensor."""
+        """The norm of all gradients of the last step before clipping, a rank-0 tensor. Asks no other process."""
         if self._session.find_result("output", NORM) < 0:
             raise TandemError(
                 "grad_norm: the step was compiled without it, expected compile(..., clip_grad_norm=...)"
             )
-        return self.result("output", NORM)
+        if self._last.norm is None:
+            raise TandemError("grad_norm: no step has been trained, expected one before")
+        return self._last.norm
 
     # State dicts
 

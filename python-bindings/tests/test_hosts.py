@@ -81,6 +81,27 @@ def test_two_processes_train_as_one(forks, tmp_path, plan):
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
 
 
+def test_what_process_0_prints_asks_no_other(forks, script):
+    """Loss, metrics and the norm of the gradients are those of the step, where only process 0 looks at them."""
+    text = """
+model = torch.nn.Linear(4, 2)
+def loss(model, batch):
+    rows = model(batch).square()
+    return {"loss": rows.mean(), "largest": rows.max()}
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+batch = torch.ones(4, 4) + int(os.environ["RANK"])
+step = tandem.compile(model, loss, optimizer, batch, mesh="data=2", plan="zero", clip_grad_norm=0.5)
+for number in range(3):
+    out = step(batch)
+    only(0, lambda: print(out["loss"].item() > 0, out["largest"].item() > 0, step.grad_norm().item() > 0, step.count))
+from tandem import job
+job.join().conclude("end", "")
+"""
+    ends = finish(forks.start_job(2, script(text)))
+    printed = "".join(f"True True True {count}\n" for count in (1, 2, 3))
+    assert [(code, out) for code, out, _ in ends] == [(0, printed), (0, "")], ends
+
+
 def test_the_example_goes_on_from_a_checkpoint(forks, tmp_path):
     """Three steps in one process, three in two, as six in one."""
     arguments, folder = ["--model=gpt", "--mesh=data=2", "--plan=zero"], tmp_path / "folder"

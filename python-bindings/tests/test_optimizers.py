@@ -29,6 +29,10 @@ TRACED = {
     "adafactor": lambda p: o.Adafactor(p, lr=0.1, weight_decay=0.1),
     "adafactor-all": lambda p: o.Adafactor(p, lr=0.1, d=1.0, eps=(1e-3, 1e-2), maximize=True),
     "nadam": lambda p: o.NAdam(p, lr=0.01, weight_decay=0.1),
+    "nadam-tensor-rate": lambda p: o.NAdam(
+        p, lr=torch.tensor(0.01), weight_decay=0.1, foreach=True
+    ),
+    "adamax-all": lambda p: o.Adamax(p, lr=torch.tensor(0.01), maximize=True, betas=(0.8, 0.9)),
     "nadam-decoupled": lambda p: o.NAdam(p, lr=0.01, weight_decay=0.1, decoupled_weight_decay=True),
 }
 
@@ -78,6 +82,35 @@ def test_an_optimizer_that_has_stepped(name):
     step(batch)
     for key, value in step.state_dict().items():
         assert torch.equal(value, expected[key]), key
+
+
+def test_a_flag_for_gpus_is_no_other_update():
+    """PyTorch asserts that capturable parameters are on a GPU; the update is the same."""
+    model = small(nn.Tanh())
+    twin, batches = copy.deepcopy(model), regression(3)
+    step = tandem.compile(model, mse, o.Rprop(model.parameters(), capturable=True), batches[0])
+    optimizer = o.Rprop(twin.parameters())
+    for batch in batches:
+        step(batch)
+        optimizer.zero_grad()
+        mse(twin, batch).backward()
+        optimizer.step()
+    states_are_equal(step, optimizer)
+
+
+def test_a_rate_that_changes_before_the_first_step():
+    """Rprop begins with the rate of its first step."""
+    model = small(nn.Tanh())
+    twin, batches = copy.deepcopy(model), regression(3)
+    own, optimizer = o.Rprop(model.parameters(), lr=0.1), o.Rprop(twin.parameters(), lr=0.01)
+    step = tandem.compile(model, mse, own, batches[0])
+    own.param_groups[0]["lr"] = 0.01
+    for batch in batches:
+        step(batch)
+        optimizer.zero_grad()
+        mse(twin, batch).backward()
+        optimizer.step()
+    states_are_equal(step, optimizer)
 
 
 def test_groups_of_equal_shapes_have_their_own_updates():
