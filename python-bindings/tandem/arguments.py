@@ -8,6 +8,7 @@ import torch
 
 from . import tree
 from .errors import CaptureError
+from .memory import View
 from .types import WIDER, as_real
 from .wrappers import check_wrappers
 
@@ -16,7 +17,8 @@ from .wrappers import check_wrappers
 class Argument:
     """One argument. `value` is the tensor to start from (None for models on the meta device); for a
     state, `of` names its parameter; for an input, `batch_dim` is the dimension that counts
-    samples; where it `is_complex`, shape and type are those of its pairs (`as_real`)."""
+    samples; where it `is_complex`, shape and type are those of its pairs (`as_real`). `views` are the buffers in its
+    memory, which are no arguments."""
 
     role: str
     name: str
@@ -28,10 +30,26 @@ class Argument:
     batch_dim: int | None = None
     range: tuple[int, int] | None = None
     is_complex: bool = False
+    views: tuple["Viewed", ...] = ()
 
     @property
     def key(self):
         return f"{self.role}/{self.name}"
+
+
+@dataclass(frozen=True)
+class Viewed:
+    """A buffer that lies in the memory of an argument, under all its names; `view` gives it, as it is stored, from that."""
+
+    name: str
+    aliases: tuple[str, ...]
+    dtype: torch.dtype
+    is_complex: bool
+    view: View
+
+    @property
+    def shape(self):
+        return self.view.shape
 
 
 @dataclass
@@ -75,24 +93,6 @@ def _group_names(named):
     return groups
 
 
-def _check_storage(arguments):
-    """Two parameters over one storage would be updated twice in place; the step has no such
-    thing.
-    """
-    owner = {}
-    for argument in arguments:
-        if argument.value is None or not argument.value.numel():
-            continue
-        storage = argument.value.untyped_storage().data_ptr()
-        if storage in owner:
-            raise CaptureError(
-                f"parameters {owner[storage]!r} and {argument.name!r} are different tensors"
-                f" over one storage;"
-                " expected one torch.nn.Parameter under both names"
-            )
-        owner[storage] = argument.name
-
-
 def parameters_of(model):
     """[(argument, parameter)], each tensor once, under its first name."""
     if not isinstance(model, torch.nn.Module):
@@ -113,19 +113,22 @@ def parameters_of(model):
         (_tensor_argument("parameter", name, tensor, aliases=tuple(others)), tensor)
         for name, (tensor, others) in groups.items()
     ]
-    _check_storage([argument for argument, _ in pairs])
     return pairs
 
 
 def buffers_of(model):
+    """[(argument, buffer)], each tensor once, under its first name."""
     groups = _group_names(model.named_buffers(remove_duplicate=False))
     return [
-        _tensor_argument(
-            "buffer",
-            name,
-            as_real(tensor),
-            aliases=tuple(others),
-            is_complex=tensor.is_complex(),
+        (
+            _tensor_argument(
+                "buffer",
+                name,
+                as_real(tensor),
+                aliases=tuple(others),
+                is_complex=tensor.is_complex(),
+            ),
+            tensor,
         )
         for name, (tensor, others) in groups.items()
     ]

@@ -3,6 +3,7 @@ has the first step's, and a captured step would make them anew.
 """
 
 import contextlib
+from collections import OrderedDict
 
 import torch
 import torch.utils._pytree as pytree
@@ -12,6 +13,7 @@ from .errors import CaptureError
 from .snapshots import Snapshot
 
 _CONTAINERS = (list, tuple, dict)
+_REGISTERED = frozenset(("_parameters", "_buffers", "_modules"))
 
 
 @contextlib.contextmanager
@@ -24,6 +26,70 @@ def kept(model):
         yield
     finally:
         before.restore()
+
+
+class _Replacing:
+    """Puts other tensors into attributes of modules, and into lists, tuples and dicts there, and takes them back: by the methods
+    of the built-in types, so that none of a user's runs.
+    """
+
+    def __init__(self, stand_in):
+        self._stand_in, self._undone, self._seen = stand_in, [], set()
+
+    def run(self, value, what):
+        """What stands for a value; lists and dicts are the same ones."""
+        if isinstance(value, torch.Tensor):
+            stands = self._stand_in(value, what)
+            return value if stands is None else stands
+        if isinstance(value, tuple):
+            old = list(tuple.__iter__(value))
+            items = [self.run(item, what) for item in old]
+            same = all(a is b for a, b in zip(items, old, strict=True))
+            return value if same else _like(value, items)
+        if isinstance(value, dict):
+            base = OrderedDict if isinstance(value, OrderedDict) else dict
+            self._into(value, list(base.items(value)), what, base.__setitem__)
+        elif isinstance(value, list):
+            self._into(value, list(enumerate(list.__iter__(value))), what, list.__setitem__)
+        return value
+
+    def _into(self, container, pairs, what, put):
+        if id(container) in self._seen:
+            return
+        self._seen.add(id(container))
+        for key, value in pairs:
+            if (new := self.run(value, what)) is not value:
+                self.put(container, key, value, new, put)
+
+    def put(self, container, key, old, new, put=dict.__setitem__):
+        self._undone.append((container, key, old, put))
+        put(container, key, new)
+
+    def undo(self):
+        for container, key, value, put in reversed(self._undone):
+            put(container, key, value)
+
+
+def _like(value, items):
+    """A tuple, perhaps of names, with other items."""
+    return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+
+
+@contextlib.contextmanager
+def replaced(model, stand_in):
+    """Within it attributes have what `stand_in(tensor, name)` gives in the place of a tensor, where it is not None."""
+    replacing = _Replacing(stand_in)
+    try:
+        for name, module in model.named_modules():
+            for key in set(module.__dict__) - _REGISTERED:
+                value = module.__dict__[key]
+                what = f"{name}.{key}" if name else key
+                new = replacing.run(value, f"attribute {what!r}")
+                if new is not value:
+                    replacing.put(module.__dict__, key, value, new)
+        yield
+    finally:
+        replacing.undo()
 
 
 @contextlib.contextmanager
@@ -61,7 +127,7 @@ def _leaves(value):
 def _attributes(model):
     """[(module's name, attributes, their names)] of what may hold tensors, but for parameters and modules."""
     for name, module in model.named_modules():
-        own = [key for key in module.__dict__ if key not in ("_parameters", "_buffers", "_modules")]
+        own = [key for key in module.__dict__ if key not in _REGISTERED]
         yield name, module.__dict__, own
         yield name, module._buffers, list(module._buffers)
 

@@ -5,7 +5,7 @@ them as constants, with the values of the capture.
 import torch
 from torch.utils.weak import TensorWeakRef
 
-from .errors import CaptureError, StateError
+from .errors import StateError
 from .outdated import is_old
 
 
@@ -18,18 +18,6 @@ def _read(graph):
             origins = (user.meta.get("tandem") for user in node.users)
             found.append((tensor, next((str(o.location) for o in origins if o), "the loss")))
     return found
-
-
-def check_none_trained(graph, model):
-    """CaptureError for a parameter of the model's that is read without it: its gradient would lack something."""
-    trained = {id(p): name for name, p in model.named_parameters() if p.requires_grad}
-    for tensor, place in _read(graph):
-        if id(tensor) in trained:
-            name = trained[id(tensor)]
-            raise CaptureError(
-                f"{place}: parameter {name!r} is read past the model, where it is a constant of the step, expected"
-                f" model.get_parameter({name!r}), or an attribute, of the model that the function gets"
-            )
 
 
 def _mark(tensor):

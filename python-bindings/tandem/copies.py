@@ -4,11 +4,11 @@ import torch
 
 from . import hyperparameters
 from .errors import StateError
+from .memory import Memory, view_in
 from .state_dicts import checked
 from .types import as_real
+from .watch import is_equal
 from .wrappers import plain_name
-
-_STORED = ("parameter", "buffer")
 
 
 def _tensors_of(model):
@@ -21,33 +21,68 @@ def _tensors_of(model):
 
 
 def _pairs(step, model):
-    """[(argument, tensor of the model)]: what both have, each argument once; an error where they differ."""
-    own, named = set(map(plain_name, step._by_name())), _tensors_of(model)
+    """[(argument, [(Named, tensors of the model)])]: what both have, each once; an error where they differ."""
+    named, own = _tensors_of(model), {plain_name(n): value for n, value in step._by_name().items()}
     for name in (*own, *named):
         if name not in own or name not in named:
             raise StateError(
                 f"model: {'has' if name in named else 'has no'} {name!r}, expected the names of the step's model"
             )
-    arguments = [a for a in step.module.arguments if a.role in _STORED]
-    for argument in arguments:
-        tensor = named[plain_name(argument.name)]
-        if tuple(tensor.shape) != tuple(argument.shape):
-            raise StateError(
-                f"model: {argument.name!r} has shape {list(tensor.shape)}, expected {list(argument.shape)}"
-            )
-        if tensor.is_meta:
-            raise StateError(
-                f"model: {argument.name!r} is on the meta device, expected values (model.to_empty(device='cpu')"
-                " makes room for them)"
-            )
-    return [(a, [named[plain_name(n)] for n in (a.name, *a.aliases)]) for a in arguments]
+        _check(name, own[name].kind, named[name])
+    pairs, seen = {}, set()
+    for what in own.values():
+        if id(what) not in seen:
+            seen.add(id(what))
+            names = (what.kind.name, *what.kind.aliases)
+            held = [named[plain_name(n)] for n in names]
+            pairs.setdefault(what.argument.key, (what.argument, []))[1].append((what, held))
+    return list(pairs.values())
+
+
+def _part(step, model):
+    """Gives buffers memory of their own that lie in that of another tensor, and do not in the step: eager has put other tensors
+    in their place since. So it does with those that are expanded, which have no memory for all of their elements.
+    """
+    named, tensors = {plain_name(n): v for n, v in step._by_name().items()}, _tensors_of(model)
+    memory, new = Memory(tensors.items()), {}
+    for prefix, module in model.named_modules():
+        for key, tensor in module._buffers.items():
+            name = plain_name(f"{prefix}.{key}" if prefix else key)
+            if name in named and not _fits(name, named, tensors, memory):
+                own = torch.empty_like(tensor, memory_format=torch.contiguous_format)
+                module._buffers[key] = new.setdefault(id(tensor), own)
+
+
+def _fits(name, named, tensors, memory):
+    """Whether a tensor shares memory with those that it shares it with in the step."""
+    what, tensor = named[name], tensors[name]
+    if any(n > 1 and not s for n, s in zip(tensor.shape, tensor.stride(), strict=True)):
+        return False
+    others = [other for other, _ in memory.sharing(tensor) if named[other] is not what]
+    if any(named[other].argument is not what.argument for other in others):
+        return False
+    owner = tensors.get(plain_name(what.argument.name))
+    return not others or what.viewed is None or view_in(owner, tensor) == what.viewed.view
+
+
+def _check(name, kind, tensor):
+    if tuple(tensor.shape) != tuple(kind.shape):
+        raise StateError(
+            f"model: {name!r} has shape {list(tensor.shape)}, expected {list(kind.shape)}"
+        )
+    if tensor.is_meta:
+        raise StateError(
+            f"model: {name!r} is on the meta device, expected values (model.to_empty(device='cpu')"
+            " makes room for them)"
+        )
 
 
 def copy_in(step, model, optimizer):
     """What `Step.load` says."""
     values = {}
     if model is not None:
-        values = {a.key: checked(a, tensors[0]) for a, tensors in _pairs(step, model)}
+        pairs = [pair for pair in _pairs(step, model) if pair[0].role != "state"]
+        values = {argument.key: _taken(whats) for argument, whats in pairs}
     state = None
     if optimizer is not None:
         _check_optimizer(step, optimizer)
@@ -55,6 +90,19 @@ def copy_in(step, model, optimizer):
     step._take(values, state)
     if model is step._watch.model:
         step.is_ahead = False
+
+
+def _taken(whats):
+    """The value of an argument; what lies in its memory in the step has to agree with it."""
+    whats = [(named, checked(named.kind, tensors[0])) for named, tensors in whats]
+    value = next(value for named, value in whats if named.viewed is None)
+    for named, other in whats:
+        if named.viewed is not None and not is_equal(named.of(value), other):
+            raise StateError(
+                f"model: {named.kind.name!r} has other values than {named.argument.name!r}, expected the same where it has,"
+                " in the step's model, the same memory"
+            )
+    return value
 
 
 def _check_optimizer(step, optimizer):
@@ -69,13 +117,17 @@ def copy_out(step, model, optimizer, rank):
     if model is None and optimizer is None:
         raise StateError("sync_to: expected a model, an optimizer, or both")
     pairs = _pairs(step, model) if model is not None else ()
+    if model is not None and step._has(rank):
+        _part(step, model)
+        pairs = _pairs(step, model)
     parameters = _parameters(step, optimizer) if optimizer is not None else ()
     step._check_values()
     with torch.no_grad():
-        for argument, tensors in pairs:
+        for argument, whats in pairs:
             value = step.value(argument.key, rank)
-            for tensor in {id(t): t for t in tensors}.values() if step._has(rank) else ():
-                tensor.copy_(value)
+            for named, tensors in whats if step._has(rank) else ():
+                for tensor in {id(t): t for t in tensors}.values():
+                    tensor.copy_(named.of(value))
     count = step.value("step/step") if parameters else None
     entries_of = {i: e for i, _, e in step._optimizer_state(count, rank)} if parameters else {}
     # What the step does not train, its optimizer has, and goes on with when that thaws.

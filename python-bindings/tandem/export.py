@@ -10,6 +10,7 @@ from . import capture_cache
 from .arguments import Argument, Result, batch_constants, batch_tensors
 from .constants import Constants
 from .draws import RandomCall
+from .identity import BatchMemory
 from .lowering import is_kept, lower
 from .precision import check_precision, sum_first
 from .records import Step
@@ -39,7 +40,8 @@ class StepModule:
     function returns; `constants` what is no tensor in the example
     batch; `starts` those of `Counts`, `updated` the parameters that the optimizer updates; `guards` what a batch has to agree with
     (reads.py), `outline` what it is made of (tree.py); `read_past` what is read past model and batch; `guards_of_numbers` what the
-    optimizer's hyperparameters have to agree with (paths.py).
+    optimizer's hyperparameters have to agree with (paths.py); `parted` as in `Wanted`; `batch_memory` how tensors of a batch share
+    memory that the loss writes to.
     """
 
     mlir: str
@@ -55,6 +57,8 @@ class StepModule:
     outline: str | None = None
     read_past: Constants | None = None
     guards_of_numbers: list = field(default_factory=list)
+    parted: frozenset = frozenset()
+    batch_memory: BatchMemory | None = None
 
     @functools.cached_property
     def step(self):
@@ -163,6 +167,8 @@ def export(
         outline(example_batch),
         read_past,
         trace.guards_of_numbers,
+        trace.parted,
+        trace.batch_memory,
     )
 
 

@@ -36,10 +36,10 @@ class OriginMode(TorchDispatchMode):
     operator.
     """
 
-    def __init__(self, outermost, whereabouts, reads, is_watched):
-        """With `is_watched` the operator is named behind which Python or NumPy draw a number."""
+    def __init__(self, outermost, whereabouts, reads, identity, is_watched):
+        """`identity` knows what the user's own tensors are in the trace. With `is_watched` the operator is named behind which Python or NumPy draw a number."""
         super().__init__()
-        self.reads, self.is_watched = reads, is_watched
+        self.reads, self.identity, self.is_watched = reads, identity, is_watched
         self.outermost, self.whereabouts = outermost, whereabouts
         self.phase = FORWARD
         self.location_of_sequence = {}
@@ -79,6 +79,8 @@ class OriginMode(TorchDispatchMode):
             return self.reads.read(args[0], get_proxy_mode().tracer, location, updates)
         operator, args, kwargs = declaring(operator, args, kwargs or {})
         _check_written(operator, args, kwargs, location)
+        if self.phase != UPDATE:
+            args, kwargs = self.identity.follow(args, kwargs, location)
         known = None
         if torch.Tag.dynamic_output_shape in operator.tags:
             known = of_constants(operator, args, kwargs)

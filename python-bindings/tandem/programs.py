@@ -215,6 +215,8 @@ class Programs:
 
     def inputs(self, loaded, batch):
         """Pairs of a key and a value, which have been checked."""
+        if loaded.module.batch_memory is not None:
+            loaded.module.batch_memory.check(batch_tensors(batch))
         if self._recipe is None:
             return inputs_for(loaded.module, batch)
         processes = self._recipe.processes
@@ -319,6 +321,7 @@ class Programs:
 
     def _capture(self, batch, wanted, settings):
         recipe, trains = self._recipe, wanted.get("trains", True)
+        wanted = wanted | {"parted": self.main.module.parted}
         progress.part("capture")
         with modes(recipe.model, self._flags.training if trains else {}):
             module = jobs.together(recipe.job, "capture", lambda: recipe.capture(batch, **wanted))

@@ -1,12 +1,46 @@
 """What state dicts give, checked: StateError says what was found and what was expected."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import torch
 
+from .arguments import Argument, Viewed
 from .errors import StateError
-from .types import as_real
+from .types import as_complex, as_real
 from .wrappers import renamed
+
+
+@dataclass
+class Named:
+    """What a model has under a name: an argument of a step, or a view of one."""
+
+    argument: Argument
+    viewed: Viewed | None = None
+
+    @property
+    def kind(self):
+        """What has its name, shape and types."""
+        return self.viewed or self.argument
+
+    def of(self, value):
+        """The tensor as it is stored, from the argument's value."""
+        return value if self.viewed is None else self.viewed.view.of(value)
+
+    def as_given(self, value):
+        """As the model has it."""
+        return as_complex(self.of(value), self.kind.is_complex)
+
+
+def by_name(arguments):
+    """{name in the model: Named} of parameters and buffers, tied names and views too."""
+    named = {}
+    for argument in arguments:
+        if argument.role in ("parameter", "buffer"):
+            named |= dict.fromkeys((argument.name, *argument.aliases), Named(argument))
+        for viewed in argument.views:
+            named |= dict.fromkeys((viewed.name, *viewed.aliases), Named(argument, viewed))
+    return named
 
 
 def count_of(what, value):

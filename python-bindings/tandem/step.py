@@ -21,9 +21,17 @@ from .optimizers import FunctionalOptimizer, is_fresh_state, is_own
 from .outdated import Trained, expect_current_values, names_of_state
 from .programs import Loaded, Programs, describe, read
 from .python_state import Flags
-from .state_dicts import as_tensor, check_dict, checked, count_of, plain_number, under_own_names
+from .state_dicts import (
+    as_tensor,
+    by_name,
+    check_dict,
+    checked,
+    count_of,
+    plain_number,
+    under_own_names,
+)
 from .timeline import report
-from .types import DTYPES, as_complex
+from .types import DTYPES
 from .watch import Watch, check_schedulers, is_same_state
 
 # Key of a Tandem step's own values in an optimizer's state dict; torch.optim ignores it.
@@ -267,8 +275,9 @@ class Step:
             return
         arguments, errors = self._by_name(), [self._watch.other_names()]
         for name in sorted({n for r in reports for n in r["model"]} & arguments.keys()):
-            value = self.value(arguments[name].key)
-            errors.append(self._watch.difference(name, arguments[name], value))
+            named = arguments[name]
+            value = named.of(self.value(named.argument.key))
+            errors.append(self._watch.difference(name, named.kind, value))
         if any(r["optimizer"] for r in reports):
             errors.append(self._watch.other_state(self.optimizer_state_dict()))
         jobs.together(self._job, "values", lambda: _raise_first(errors))
@@ -332,30 +341,22 @@ class Step:
         """Whole tensors under the model's own names, tied ones too: for `model.load_state_dict`. All
         processes of a job call it; with `rank` only the one that has it gets them, and the others {}.
         """
-        values = {
-            a.key: self.value(a.key, rank) for a in self.module.arguments if a.role in _STORED
-        }
+        stored = self._stored()
+        keys = dict.fromkeys(named.argument.key for named in stored.values())
+        values = {key: self.value(key, rank) for key in keys}
         if not self._has(rank):
             return {}
-        return {
-            name: as_complex(values[argument.key], argument.is_complex)
-            for name, argument in self._stored().items()
-        }
+        return {name: n.as_given(values[n.argument.key]) for name, n in stored.items()}
 
     def _has(self, rank):
         return rank is None or rank in self._session.ranks
 
     def _by_name(self):
-        """{name in the model: argument} of parameters and buffers, tied names too."""
-        return {
-            name: argument
-            for argument in self.module.arguments
-            if argument.role in _STORED
-            for name in (argument.name, *argument.aliases)
-        }
+        """{name in the model: Named} of parameters and buffers."""
+        return by_name(self.module.arguments)
 
     def _stored(self):
-        """{name in the model's state dict: argument}."""
+        """{name in the model's state dict: Named}, in its order."""
         named = self._by_name()
         return {name: named[name] for name in self._model_keys if name in named}
 
@@ -435,11 +436,20 @@ class Step:
             raise StateError(
                 f"state dict: has {extra[0]!r}, expected only names of the model's own"
             )
-        stored = [
-            a for a in self.module.arguments if a.role in _STORED and a.name in self._model_keys
-        ]
-        values = {a.key: checked(a, state[a.name]) for a in stored}
+        values = {}
+        for name, named in self._stored().items():
+            self._put(values, named, checked(named.kind, state[name]))
         self._take(self._beyond_dicts() | values, optimizer_state)
+
+    def _put(self, values, named, value):
+        """Into `values` by key: where tensors share memory, in the place that is the named one's, as PyTorch copies."""
+        key = named.argument.key
+        if not named.argument.views:
+            values.setdefault(key, value)
+            return
+        if key not in values:
+            values[key] = self.value(key) if named.viewed else value.clone()
+        named.of(values[key]).copy_(value)
 
     def _take(self, values, optimizer_state=None):
         """Takes over values by key, and an optimizer's state dict."""

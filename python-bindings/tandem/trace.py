@@ -17,9 +17,9 @@ from . import attributes, progress
 from .arguments import Argument, Result, scalar_arguments
 from .capturing import capturing
 from .clipping import NORM
-from .constants import check_none_trained
 from .draws import RandomCall
 from .functional import fake_tensors, make_functional
+from .identity import BatchMemory, Overlaid
 from .joining import join
 from .on_host import on_host
 from .optimizers import is_own
@@ -27,6 +27,7 @@ from .origin_mode import OriginMode
 from .origins import BACKWARD, UPDATE, Whereabouts
 from .python_state import RandomWatch, refuse, refuse_left
 from .reads import Reads
+from .rebound import Parted, Placed
 from .returned import Returned
 from .traced_step import TracedStep, Written
 from .tracer_errors import explained
@@ -50,6 +51,8 @@ class Trace:
     updated: frozenset
     guards: list
     guards_of_numbers: list
+    parted: frozenset
+    batch_memory: BatchMemory | None
 
 
 def _run_step(step, mode, tensors):
@@ -57,10 +60,11 @@ def _run_step(step, mode, tensors):
     parameters, states, buffers, (count,), _, rates, inputs = step.unpack(tensors)
     with mode, mode.draws.as_generator():
         parameters = step.make_leaves(parameters)
-        with step.holding(parameters, [b.clone() for b in buffers]):
+        with step.holding(parameters, states, [b.clone() for b in buffers]):
             loss = step.forward(inputs)
             mode.watch.check(mode.location)
             written = step.written(parameters)
+            step.check_batch()
             if not step.wanted.trains:
                 step.results, step.updates = [Result("loss", "loss")], Updates()
                 return [loss.detach(), *_add_returned(step), *_add_checks(step, mode.reads)]
@@ -68,8 +72,11 @@ def _run_step(step, mode, tensors):
             mode.phase = BACKWARD
             progress.tell("backward pass")
             nodes = mode.follow_backward(loss.grad_fn)
+            step.identity.check_gradients(nodes)
             gradients = step.backward(loss, parameters, nodes)
             buffers_after = step.buffers_now()
+            placed = [t for t in buffers_after.values() if isinstance(t, Placed)]
+            step.looked_at = {each.key for each in placed}
             step.written(parameters)
         mode.phase = UPDATE
         progress.tell("update")
@@ -125,7 +132,9 @@ def _run_optimizer(step, mode, parameters, gradients, states, count, rates):
                 value, state = optimizer.update(i, *operands[:2], state, scalars[kind])
                 return [value, *(state[s] for s in names)]
 
-            new |= step.updates.run(name, keys, operands, kind, update)
+            # What a buffer is a view of is made here, not by a copy of another update.
+            alone = step.looked_at & {keys[0]}
+            new |= step.updates.run(name, keys, operands, (*kind, *alone), update)
     return new
 
 
@@ -154,7 +163,11 @@ def _update_jointly(step, mode, parameters, gradients, state_of, count, rates):
 
 
 def _collect(step, loss, updates, buffers_after, count, gradients, norm):
-    new = updates | {a.key: tensor for a, tensor in zip(step.buffers, buffers_after, strict=True)}
+    new = updates | {k: t for k, t in buffers_after.items() if not isinstance(t, Placed)}
+    for key, placed in buffers_after.items():
+        if isinstance(placed, Placed):
+            of = new.get(placed.key, step.identity.fakes[placed.key])
+            new[key] = placed.view.of(of.detach())
     new["step/step"] = count + 1
     step.results, tensors = [Result("loss", "loss")], [loss]
     for index, argument in enumerate(step.arguments):
@@ -194,7 +207,7 @@ def _trace_eager(step, whereabouts, is_watched=False):
         return _run_step(step, mode, tensors)
 
     reads = Reads(step.arguments, step.wanted.guards_batches)
-    mode = OriginMode(run, whereabouts, reads, is_watched)
+    mode = OriginMode(run, whereabouts, reads, step.identity, is_watched)
     graph = make_fx(
         run,
         tracing_mode="fake",
@@ -212,11 +225,15 @@ def _trace_watching(step, whereabouts):
     """
     watch = RandomWatch()
     try:
-        try:
-            return _trace_eager(step, whereabouts)
-        except Written:
-            step.copies = True
-            return _trace_eager(step, whereabouts)
+        while True:
+            try:
+                return _trace_eager(step, whereabouts)
+            except Written:
+                step.copies = True
+            except Overlaid:
+                pass
+            except Parted as parted:
+                step.part(parted.names)
     finally:
         if watch.moved() is not None:
             _trace_eager(step, whereabouts, is_watched=True)
@@ -280,7 +297,6 @@ def trace_step(model, loss_fn, optimizer, example_batch, wanted, kept):
             _check_numbers(step, graph)
         if step.left and wanted.trains:
             _check_left(step)
-        check_none_trained(graph, model)
         step.scalars = scalar_arguments(step.numbers_read, step.optimizer.first_step)
     step.returned.forget()
     arguments = step.arguments
@@ -310,4 +326,6 @@ def trace_step(model, loss_fn, optimizer, example_batch, wanted, kept):
         frozenset(step.parameters[i].name for i in step.updated),
         guards,
         step.optimizer.guards,
+        frozenset(step.parted),
+        step.batch_memory,
     )

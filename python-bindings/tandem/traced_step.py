@@ -12,6 +12,7 @@ from .arguments import Argument, buffers_of, inputs_of, parameters_of, scalar_ar
 from .definitions import by_definition
 from .draws import is_random
 from .errors import CaptureError
+from .identity import BatchMemory, Identity, Overlaid
 from .optimizers import FunctionalOptimizer
 from .precision import casting, check_parameters
 from .python_state import (
@@ -22,9 +23,10 @@ from .python_state import (
     set_numbers,
     tensors_of,
 )
-from .reads import storages_of, written_by
+from .reads import storages_of
+from .rebound import Rebound, storages_written
 from .returned import Returned
-from .types import as_complex, as_real
+from .types import as_complex
 
 
 class Written(Exception):
@@ -49,9 +51,10 @@ class TracedStep:
         named = [(a.name, tensor) for a, tensor in pairs]
         self.optimizer = FunctionalOptimizer(optimizer, named, wanted.varying, wanted.starts)
         self.numbers_read = self.optimizer.numbers()
-        self.buffers = buffers_of(model)
-        self.held = []  # Each buffer as the model has it, and as it is stored.
+        self._all_buffers = buffers_of(model)
         self.inputs, self.batch_spec, self.batch_leaves = inputs_of(batch)
+        # Which of them are traced as views of others, once the step is known to write to them.
+        self.batch_memory = None
         # Which parameters have gradients, thus state, is known after the trace; the lowering
         # forgets the rest.
         candidates = [i for i in self.trained if wanted.trains and i in self.optimizer.group_of]
@@ -62,6 +65,13 @@ class TracedStep:
             for i, values in started.items()
             for name, value in values.items()
         ]
+        self._tensors = [t for _, t in pairs]
+        # Buffers that begin in the memory of others, and are values of their own, as the step puts other tensors in their place.
+        self.parted = set(wanted.parted or ())
+        self.identify()
+        self.looked_at = set()  # keys of parameters of which buffers are views behind the step
+        self.identity.check_apart({a.name: a.value for a in self.inputs})
+        self.held = {}  # {name: each buffer as the model has it}
         self.scalars = scalar_arguments(self.numbers_read, 0)
         self.updated, self.updates = [], None
         self.results = []
@@ -73,6 +83,36 @@ class TracedStep:
         self.copies = False
         # Tensors that a step begins with in attributes, and what the last one left there that the next would not.
         self.kept, self.left = {}, {}
+
+    def identify(self):
+        """Finds which buffers are views of others, but for those of `parted`."""
+        held = self.optimizer.optimizer.state
+        states = [
+            (a, held.get(self._tensors[i], {}).get(name))
+            for a, (i, name) in zip(self.states, self._names_of_states(), strict=True)
+        ]
+        self.identity = Identity(
+            list(zip(self.parameters, self._tensors, strict=True)),
+            [(a, tensor) for a, tensor in states if isinstance(tensor, torch.Tensor)],
+            self._all_buffers,
+            self.parted,
+        )
+        self.parameters, self.states, self.buffers = map(
+            self.identity.own, (self.parameters, self.states, [a for a, _ in self._all_buffers])
+        )
+
+    def part(self, names):
+        """These buffers are no views of others any more. CaptureError where they have to be."""
+        if self.wanted.parted is not None:
+            raise CaptureError(
+                f"buffer {min(names)!r}: the step puts another tensor in its place, as it did not with the first batch, where it"
+                " was a view of another tensor; expected the same in all steps"
+            )
+        self.parted |= names
+        self.identify()
+
+    def _names_of_states(self):
+        return [(i, name) for i, names in self.state_names.items() for name in names]
 
     @property
     def arguments(self):
@@ -113,8 +153,7 @@ class TracedStep:
 
     def written(self, parameters):
         """The indices of those that the model has written to, also through `.data`, which counts no version. Raises Written."""
-        nodes = get_proxy_mode().tracer.graph.nodes
-        storages = set().union(*map(written_by, nodes))
+        storages = storages_written()
         written = (
             [i for i, p in enumerate(parameters) if storages_of(p) & storages] if storages else []
         )
@@ -123,17 +162,22 @@ class TracedStep:
         return written
 
     @contextlib.contextmanager
-    def holding(self, parameters, buffers):
+    def holding(self, parameters, states, buffers):
         """Within it the model has these tensors: for the forward pass, and for what the backward pass
         runs again (`torch.utils.checkpoint`).
         """
+        arguments = (*self.parameters, *self.states, *self.buffers)
+        fakes = zip(arguments, (*parameters, *states, *buffers), strict=True)
+        self.identity.begin({a.key: tensor for a, tensor in fakes})
+        own = zip(self.buffers, buffers, strict=True)
+        self.held = {a.name: as_complex(tensor, a.is_complex) for a, tensor in own}
+        self.held |= self.identity.buffers()
         named = {a.name: tensor for a, tensor in zip(self.parameters, parameters, strict=True)}
-        pairs = zip(self.buffers, buffers, strict=True)
-        self.held = [(as_complex(tensor, a.is_complex), tensor) for a, tensor in pairs]
-        named |= {a.name: tensor for a, (tensor, _) in zip(self.buffers, self.held, strict=True)}
+        named |= self.held
         with (
             attributes.kept(self.model),
             _reparametrize_module(self.model, named, tie_weights=True),
+            self.identity.in_attributes(self.model),
             attributes.flat_weights(self.model),
             by_definition(),
         ):
@@ -149,7 +193,7 @@ class TracedStep:
     def _left(self, held):
         """What the step leaves in attributes, where they held `held`, as far as batches, training or random numbers decide it."""
         tracer = get_proxy_mode().tracer
-        names = {name for a in self.buffers for name in (a.name, *a.aliases)}
+        names = {name for a, _ in self._all_buffers for name in (a.name, *a.aliases)}
         trained = {self.parameters[i].key for i in self.trained}
         stay = {a.key for a in (*self.parameters, *self.buffers)} - trained
         places = [node for node in tracer.graph.nodes if node.op == "placeholder"]
@@ -165,7 +209,7 @@ class TracedStep:
 
     def forward(self, inputs):
         """The loss."""
-        tensors = iter(inputs)
+        tensors = iter(self._as_overlaid(inputs))
         leaves = [
             next(tensors) if isinstance(leaf, torch.Tensor) else leaf for leaf in self.batch_leaves
         ]
@@ -176,6 +220,24 @@ class TracedStep:
         if self.wanted.trains and not loss.requires_grad:
             raise CaptureError("loss: does not depend on any parameter that requires a gradient")
         return loss
+
+    def _as_overlaid(self, inputs):
+        """The tensors of the batch, where they share memory as the example's do, if that is looked at."""
+        views = self.batch_memory.views if self.batch_memory is not None else {}
+        self._input_storages = set().union(*map(storages_of, inputs))
+        own = {a.key: tensor for a, tensor in zip(self.inputs, inputs, strict=True)}
+        own = {key: tensor.clone() if views else tensor for key, tensor in own.items()}
+        self._input_storages |= set().union(*map(storages_of, own.values()))
+        for key, (owner, view) in views.items():
+            own[key] = view.of(own[owner])
+        return list(own.values())
+
+    def check_batch(self):
+        """Raises Overlaid where the step has written to a batch whose tensors share memory."""
+        if self.batch_memory is None and storages_written() & self._input_storages:
+            self.batch_memory = BatchMemory({a.name: a.value for a in self.inputs})
+            if self.batch_memory.views:
+                raise Overlaid
 
     @contextlib.contextmanager
     def _noting_hooks(self):
@@ -189,12 +251,14 @@ class TracedStep:
             yield
 
     def buffers_now(self):
-        """Also the backward pass may change them, where it runs a normalisation again."""
-        now = [self.model.get_buffer(a.name) for a in self.buffers]
-        return [
-            stored if tensor is held else as_real(tensor)
-            for tensor, (held, stored) in zip(now, self.held, strict=True)
-        ]
+        """{key: tensor, or `Placed`}. Also the backward pass may change them, where it runs a normalisation again."""
+        now = {name: self.model.get_buffer(name) for name in self.held}
+        rebound = Rebound(self.identity, self.held, now, self.identity.fakes)
+        rebound.check(self.buffers)
+        return {
+            a.key: rebound.value(a) if a.name in rebound.names else self.identity.fakes[a.key]
+            for a in self.buffers
+        }
 
     def backward(self, loss, parameters, nodes):
         """{index of parameter: gradient}; parameters that the loss does not use are left out. `nodes` are those of autograd.

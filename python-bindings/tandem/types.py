@@ -29,7 +29,9 @@ def widened(tensor):
 
 def as_real(tensor):
     """A tensor as a step stores it: a complex one as a view of its pairs, with a dimension more."""
-    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
+    return (
+        torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor.resolve_neg()
+    )
 
 
 def as_complex(tensor, is_complex=True):

@@ -76,8 +76,10 @@ class Subject:
 def _values(step):
     """What a compiled step has now."""
     roles = ("parameter", "buffer", "state", "step")
-    keys = [a.key for a in step.module.arguments if a.role in roles]
-    return Values.of({key: step.value(key) for key in keys})
+    values = {a.key: step.value(a.key) for a in step.module.arguments if a.role in roles}
+    views = [(a, viewed) for a in step.module.arguments for viewed in a.views]
+    values |= {f"buffer/{v.name}": v.view.of(values[a.key]) for a, v in views}
+    return Values.of(values)
 
 
 def run_step(step, batches):

@@ -11,7 +11,8 @@ class Wanted:
     updates nothing. `precision` and `gradient_sums` are those of `tandem.compile`. `varying` names hyperparameters (`momentum`, `betas`) that are arguments of the step, as rates are;
     `constants` says which others are not as they were when the step was compiled;
     `starts` are those of `Counts`, which without them follow from the optimizer. With `guards_batches`, what Python looks at in a
-    batch is checked before the step, and else by the step.
+    batch is checked before the step, and else by the step. `parted` names buffers that have values of their own, though they begin in
+    the memory of others; without, the capture finds them.
     """
 
     gradients: bool = False
@@ -23,3 +24,4 @@ class Wanted:
     constants: str | None = None
     starts: dict | None = None
     guards_batches: bool = False
+    parted: frozenset | None = None

@@ -57,7 +57,7 @@ def _modules(model):
     return [(m, list(m._modules.values()), len(m._parameters)) for m in model.modules()]
 
 
-def _equal(a, b):
+def is_equal(a, b):
     """To the bit, so that a NaN is itself."""
     if not isinstance(a, torch.Tensor) or a.is_meta or a.shape != b.shape or a.dtype != b.dtype:
         return False
@@ -171,7 +171,7 @@ class Watch:
         for own, tensors, key in self._suspected():
             now = tensors.get(key)
             now = now if now is None else as_real(now)
-            if own != name or _equal(now, value):
+            if own != name or is_equal(now, value):
                 continue
             if now is not None and now.dtype != argument.dtype:
                 return StateError(
@@ -198,7 +198,7 @@ class Watch:
 def is_same_state(found, own):
     """Whether the states {name: value} of a parameter are equal to the bit."""
     return found.keys() == own.keys() and all(
-        _equal(found[k], own[k]) if isinstance(own[k], torch.Tensor) else found[k] == own[k]
+        is_equal(found[k], own[k]) if isinstance(own[k], torch.Tensor) else found[k] == own[k]
         for k in own
     )
 
