@@ -32,7 +32,7 @@ faults: setup ## Kill a hundred jobs of processes, stop them, cut their links; a
 mutants: setup ## Plant single mistakes; print which test catches each (hours; docs/testing.md)
 	@scripts/mutants --jobs $(JOBS)
 
-demo: setup ## Train a mixture-of-experts BERT on four ranks beside PyTorch (builds no tests)
+demo: setup ## Show what duplex hides, and train a mixture-of-experts BERT on four ranks beside PyTorch (builds no tests)
 	@scripts/build $(BUILD) $(JOBS) --target tandem
 	@scripts/demo
 

@@ -1,20 +1,21 @@
-"""demo: trains a mixture-of-experts BERT on four ranks, and the same in PyTorch.
+"""demo: trains a mixture-of-experts BERT on four ranks, and the same in PyTorch; shows what duplex hides.
 
-Leaves the captured step, the plan with its explanation, the Program and a timeline in demo/ (or in the
-folder given), and prints twenty lines.
+Leaves the captured step, the plan with its explanation, the Program and a picture of its timeline in demo/
+(or in the folder given).
 """
 
-import re
+import os
+import subprocess
 import sys
 import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-STEPS, SEED = 30, 0
-MESH, MICRO = "data=4", 2
-CLUSTER = ROOT / "examples" / "clusters" / "laptop.yaml"
-PRESETS = ("data-parallel", "zero", "tensor-parallel", "expert-parallel")
-SIZES = "layers=4,width=128,heads=4,seq=64,batch=16"
+STEPS, SEED = 20, 0
+MESH, MICRO, PRESET = "data=4", 2, "expert-parallel"
+CLUSTER = ROOT / "examples" / "clusters" / "ethernet-4x1.yaml"
+BUILD = Path(os.environ.get("TANDEM_BUILD", ROOT / "build"))
+SIZES = "layers=4,width=128,heads=4,seq=64,batch=32"
 
 
 class Bar:
@@ -62,51 +63,61 @@ def load(folder):
     return file, model, optimizer, batches, module
 
 
-def number_in(plan, key):
-    """The number behind `key` in a plan file."""
-    return float(re.search(rf"^{key} (\S+)", plan, re.M)[1])
+def run_tool(name, *arguments):
+    subprocess.run([BUILD / "bin" / name, *arguments], check=True)
 
 
-def print_costs(module, plan):
-    """What the plan costs, and what the presets would."""
+def compile_variant(folder, module, name, **options):
+    """Compiles the step as `name`.tdm; returns what is compiled, and the report on the timeline that CLUSTER's
+    prices predict for it."""
+    from tandem import report
     from tandem.compile import compile_module
 
-    cost = number_in(plan, "cost")
-    print(f"what a step costs on {CLUSTER.relative_to(ROOT)}, and needs per rank:")
-    rows = [("found", plan)]
-    for preset in PRESETS:
-        options = {"mesh": MESH, "micro": MICRO, "cluster": CLUSTER, "stop_after": "plan"}
-        rows.append((preset, compile_module(module, "step.mlir", plan=preset, **options).plan))
-    for name, text in rows:
-        seconds, peak = number_in(text, "cost"), number_in(text, "peak")
-        share = seconds / cost - 1
-        print(f"  {name:16} {seconds:8.4f} s {share:+6.1%} {peak / 2**20:7.1f} MiB")
-    gap = cost / number_in(plan, "bound") - 1
-    print(f"no plan is more than {gap:.1%} cheaper than what was found")
+    compiled = compile_module(module, "step.mlir", mesh=MESH, cluster=CLUSTER, **options)
+    program, table, timeline = (folder / f"{name}{end}" for end in (".tdm", ".times", ".json"))
+    program.write_bytes(compiled.bytes)
+    run_tool("tandem-profile", "--price", program, "--cluster", CLUSTER, "-o", table)
+    run_tool("tandem-trace", "predict", program, "--times", table, "-o", timeline)
+    table.unlink()
+    return compiled, report(timeline)["total"]
+
+
+def print_variants(variants):
+    """A row per variant: how long a step takes, and how much of its communication lies beside computation."""
+    print(f"a step on {CLUSTER.relative_to(ROOT)} (four machines, 2.5 Gbit/s), as predicted:")
+    print(f"  {'':34}    step  computation  communication  hidden")
+    for what, total in variants:
+        times = "".join(
+            f"{1e3 * total[key]:{width}.1f} ms"
+            for key, width in (("seconds", 5), ("computation", 10), ("communication", 12))
+        )
+        print(f"  {what:34}{times}  {total['hidden_share']:6.0%}")
 
 
 def compile_step(folder, module):
-    from tandem.compile import compile_module
+    """The step in two strands, beside the same in one, and beside the plan that a search finds."""
+    from tandem import picture
 
-    begin = time.perf_counter()
-    options = {"mesh": MESH, "micro": MICRO, "search": "tandem", "cluster": CLUSTER}
-    compiled = compile_module(module, "step.mlir", **options)
-    (folder / "plan.txt").write_text(compiled.plan)
-    (folder / "table.txt").write_text(compiled.plan_table)
-    (folder / "step.tdm").write_bytes(compiled.bytes)
-    seconds = time.perf_counter() - begin
-    print(
-        f"plan searched and step compiled for {MESH}, {MICRO} microbatches in {seconds:.1f} s"
-        f" (plan {dict(compiled.seconds)['plan']:.1f} s)"
+    _, alone = compile_variant(folder, module, "one-strand", plan=PRESET)
+    compiled, duplex = compile_variant(folder, module, "duplex", plan=PRESET, micro=MICRO)
+    found, searched = compile_variant(folder, module, "searched", search="tandem", micro=MICRO)
+    (folder / "plan.txt").write_text(found.plan)
+    print_variants(
+        [
+            (f"{PRESET}, one strand", alone),
+            (f"{PRESET}, duplex", duplex),
+            (f"plan searched for {MICRO} strands", searched),
+        ]
     )
-    print_costs(module, compiled.plan)
+    for note in (remark for remark in found.remarks if "warning: " in remark):
+        print(f"  {note}")
+    picture(folder / "duplex.json", folder / "duplex.svg", ranks=[0])
     return compiled
 
 
 def train_in_tandem(folder, step, batches):
     with step.trace(folder / "timeline.json"):
-        losses = train("Tandem", batches, lambda _, batch: step(batch))
-    return losses, step.hidden_share()
+        return train("Tandem", batches, lambda _, batch: step(batch))
 
 
 def train_in_torch(file, model, optimizer, batches, random_calls):
@@ -126,37 +137,25 @@ def train_in_torch(file, model, optimizer, batches, random_calls):
     return train("PyTorch", batches, one)
 
 
-def make_step(folder, module, model, optimizer, compiled):
-    """The step, and why its plan is as it is."""
+def main():
     from tandem import Step
 
-    step = Step(module, compiled.bytes, model, optimizer, compiled, seed=SEED, cluster=CLUSTER)
-    with open(folder / "why.txt", "w") as text:
-        step.explain(folder / "why.json", file=text)
-    return step
-
-
-def main():
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "demo").resolve()
     folder.mkdir(parents=True, exist_ok=True)
     file, model, optimizer, batches, module = load(folder)
     compiled = compile_step(folder, module)
-    step = make_step(folder, module, model, optimizer, compiled)
-    losses, hidden = train_in_tandem(folder, step, batches)
+    step = Step(module, compiled.bytes, model, optimizer, compiled, seed=SEED)
+    losses = train_in_tandem(folder, step, batches)
     expected = train_in_torch(file, model, optimizer, batches, module.random_calls)
     largest = max(abs(a - b) for a, b in zip(losses, expected, strict=True))
-    print(
-        f"loss {losses[0]:.4f} -> {losses[-1]:.4f}; largest difference to PyTorch in {STEPS} steps: {largest:.1e}"
-    )
-    print(f"{hidden:.0%} of the communication time lay beside computation of the same rank")
-    print("  (no claim of speed: the four ranks share this machine's cores)")
+    print(f"largest difference of a loss to PyTorch's in {STEPS} steps: {largest:.1e}")
     print(f"in {folder}:")
     for name, what in {
+        "duplex.svg": "a predicted step of one rank: two strands, two colours; one computes while the other communicates",
         "step.mlir": "the captured training step; its values and batches are in step.safetensors",
-        "plan.txt": "the plan, for tandem-compile --plan-file; table.txt says what is split how",
-        "why.txt": "why the plan is as it is (docs/planner.md says how to read it); also why.json",
-        "step.tdm": "the Program: tandem-run step.tdm --data step.safetensors --steps 3",
-        "timeline.json": "every command of every rank: open in https://ui.perfetto.dev",
+        "plan.txt": "the plan found, for tandem-compile --plan-file; --explain says why it is so (docs/planner.md)",
+        "duplex.tdm": "the Program that trained: tandem-run duplex.tdm --data step.safetensors --steps 3",
+        "timeline.json": "what the four ranks did here, sharing this machine's cores: https://ui.perfetto.dev",
     }.items():
         print(f"  {name:14} {what}")
     return 0

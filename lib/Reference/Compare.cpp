@@ -41,8 +41,8 @@ static double getDifference(double x, double y) {
 }
 
 bool isClose(const Tensor &expected, const Tensor &found,
-             std::optional<double> tolerance, std::string &reason,
-             double floor) {
+             std::optional<double> tolerance, std::string &reason, double floor,
+             const llvm::BitVector *exempt) {
   llvm::raw_string_ostream os(reason);
   if (expected.getType() != found.getType()) {
     os << "is a " << found.getType() << ", expected a " << expected.getType();
@@ -51,6 +51,8 @@ bool isClose(const Tensor &expected, const Tensor &found,
   double worst = 0;
   int64_t at = 0;
   for (int64_t i = 0; i < expected.getNumElements(); ++i) {
+    if (exempt && exempt->test(i))
+      continue;
     double difference =
         getDifference(expected.getDouble(i), found.getDouble(i));
     if (difference <= worst)
@@ -71,14 +73,52 @@ bool isClose(const Tensor &expected, const Tensor &found,
 /// `parameter` of `parameter/1.weight`.
 static StringRef getRole(StringRef key) { return key.split('/').first; }
 
+/// What is smaller than this share of the largest value of its kind may be
+/// nothing but rounding.
+static constexpr double kFloor = 1e-3;
+static constexpr llvm::StringLiteral kFirstMoment = "state/exp_avg.";
+
 static std::map<std::string, double> getFloors(const TensorMap &results) {
-  constexpr double kFloor = 1e-3;
   std::map<std::string, double> floors;
   for (const auto &[key, tensor] : results) {
     double &floor = floors[getRole(key).str()];
     floor = std::max(floor, kFloor * getLargest(tensor));
   }
   return floors;
+}
+
+/// The elements of each parameter whose moves rounding decides, by key.
+static std::map<std::string, llvm::BitVector>
+getExempt(const TensorMap &results) {
+  double largest = 0;
+  for (const auto &[key, tensor] : results)
+    if (StringRef(key).starts_with(kFirstMoment))
+      largest = std::max(largest, getLargest(tensor));
+  std::map<std::string, llvm::BitVector> exempt;
+  for (const auto &[key, tensor] : results) {
+    StringRef name = key;
+    if (!name.consume_front(kFirstMoment))
+      continue;
+    llvm::BitVector &elements = exempt[("parameter/" + name).str()];
+    elements.resize(tensor.getNumElements());
+    for (int64_t i = 0; i < tensor.getNumElements(); ++i)
+      elements[i] = std::fabs(tensor.getDouble(i)) < kFloor * largest;
+  }
+  return exempt;
+}
+
+/// Says how many elements of parameters were not compared.
+static void printExempt(const std::map<std::string, llvm::BitVector> &exempt,
+                        llvm::raw_ostream &os) {
+  uint64_t count = 0, of = 0;
+  for (const auto &[key, elements] : exempt) {
+    count += elements.count();
+    of += elements.size();
+  }
+  if (count)
+    os << "note: " << count << " of " << of
+       << " elements of parameters are not compared: their first moment is "
+          "below a thousandth of the largest, so that rounding moves them\n";
 }
 
 bool areSame(const TrainingResult &expected, const TrainingResult &found,
@@ -88,17 +128,21 @@ bool areSame(const TrainingResult &expected, const TrainingResult &found,
     os << "error: found " << found.results.size() << " results, expected "
        << expected.results.size() << "\n";
   auto floors = getFloors(expected.results);
+  auto exempt = getExempt(expected.results);
   for (const auto &[key, tensor] : expected.results) {
     auto it = found.results.find(key);
     std::string reason;
+    auto elements = exempt.find(key);
     if (it == found.results.end())
       reason = "is missing";
     else if (isClose(tensor, it->second, tolerance, reason,
-                     floors[getRole(key).str()]))
+                     floors[getRole(key).str()],
+                     elements == exempt.end() ? nullptr : &elements->second))
       continue;
     os << "error: '" << key << "' " << reason << "\n";
     same = false;
   }
+  printExempt(exempt, os);
   return same;
 }
 

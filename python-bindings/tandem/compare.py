@@ -9,8 +9,8 @@ times a scale; the rule names the scale:
              below that floor at some step are exempt, and counted: there rounding noise, divided by its
              own size, decides the update. So are, below float64, those whose gradient is below the error that is
              allowed for it.
-  state      the larger of max |s| and that gradient floor, for second moments, which are squares, the floor's
-             square. Where weight decay is part of the
+  state      the larger of max |s| and that gradient floor; for second moments, which are squares, the floor's
+             square, and SQUARE_FACTOR times the tolerance. Where weight decay is part of the
              gradient (Adam's), an exempt element of a parameter is one of a state as well, by as much as
              it has moved apart, times that decay.
   buffer     the larger of max |b| and FLOOR times the largest buffer of the same module; integers are
@@ -37,6 +37,8 @@ LOSS_FLOOR = 1e-3
 LARGEST_FACTOR = 4.0
 SCALAR_FACTOR = 8.0
 RMS_FACTOR = 2.0
+# The relative error of a square, in those of what is squared.
+SQUARE_FACTOR = 2.0
 MANY = 64
 _SECOND_MOMENTS = ("exp_avg_sq.", "max_exp_avg_sq.")
 
@@ -350,12 +352,15 @@ def judge_parameters(found, expected, twins, gradients, noise, drift, training):
 
 
 def _judge_state(values, floor, training):
-    """A second moment is a square, and so is its floor."""
-    lowest = floor**2 if values.name.startswith(_SECOND_MOMENTS) else floor
+    """A second moment is a square, and so is its floor; its relative error is twice the gradient's."""
+    is_square = values.name.startswith(_SECOND_MOMENTS)
+    lowest = floor**2 if is_square else floor
+    tolerance = SQUARE_FACTOR * training.tolerance if is_square else training.tolerance
     rule = "max|s|" if values.size > lowest else "gradient floor"
+    rule += f", {SQUARE_FACTOR:g} times for a square" * is_square
     if isinstance(values.slack, torch.Tensor):
         rule += ", exempt elements apart"
-    return _row("state", values, training.tolerance, max(values.size, lowest), rule)
+    return _row("state", values, tolerance, max(values.size, lowest), rule)
 
 
 def _state_slack(name, found, expected, gradients, floor, training):

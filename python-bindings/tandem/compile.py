@@ -289,7 +289,18 @@ def compile(  # noqa: A001 - the name that torch users expect
             recipe=recipe,
             graph=graph,
         )
-    for remark in compiled.remarks:
-        if "warning: " in remark:
-            warnings.warn(remark, stacklevel=2)
+    notes = [remark for remark in compiled.remarks if "warning: " in remark]
+    for note in [*notes, *_price_notes(job, options)]:
+        warnings.warn(note, stacklevel=2)
     return step
+
+
+def _price_notes(job, options):
+    """What process 0 says of a search whose prices are not those of the links between its processes."""
+    is_searched = options["search"] is not None or options["mesh"] == "auto"
+    if job is None or job.process != 0 or not is_searched or options["cluster"] is not None:
+        return []
+    return [
+        "warning: search: its prices are those of one laptop, whose ranks share memory, but this job has"
+        f" {native().num_processes()} processes; expected cluster=, a file that tandem-profile measures on these hosts"
+    ]

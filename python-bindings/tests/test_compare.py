@@ -68,6 +68,15 @@ def test_small_gradient_is_judged_by_the_largest_of_the_model(found, expected):
     assert failures(found, expected) == [("gradient", "b")]
 
 
+def test_a_second_moment_has_twice_the_tolerance_of_a_gradient(found, expected):
+    """A gradient may be off by the tolerance, and its square by twice that."""
+    found.gradients[1]["w"] *= 1 + 0.9e-9
+    found.states["exp_avg_sq.w"] *= 1 + 1.9e-9
+    assert failures(found, expected) == []
+    found.states["exp_avg_sq.w"] *= 1 + 0.2e-9
+    assert failures(found, expected) == [("state", "exp_avg_sq.w")]
+
+
 def noisy(history, size, seed):
     """A twin: eager in a coarser type."""
     generator, twin = torch.Generator().manual_seed(seed), copy.deepcopy(history)

@@ -17,25 +17,37 @@
 using namespace tandem::reference;
 namespace cl = llvm::cl;
 
+/// The options of LLVM's libraries, hundreds of them, are not listed.
+static cl::OptionCategory category("tandem-interpret options");
+
 static cl::opt<std::string> input(cl::Positional, cl::Required,
-                                  cl::desc("<module>"));
+                                  cl::desc("<module>"), cl::cat(category));
 static cl::opt<std::string>
-    data("data", cl::desc("safetensors file: parameters, state, batches"));
+    data("data", cl::desc("safetensors file: parameters, state, batches"),
+         cl::cat(category));
 static cl::opt<uint64_t> seed("seed",
-                              cl::desc("seed of the values without --data"));
-static cl::opt<unsigned> steps("steps", cl::init(1), cl::desc("steps to run"));
+                              cl::desc("seed of the values without --data"),
+                              cl::cat(category));
+static cl::opt<unsigned> steps("steps", cl::init(1), cl::desc("steps to run"),
+                               cl::cat(category));
 static cl::opt<std::string> entry("entry", cl::init("step"),
-                                  cl::desc("function to run"));
+                                  cl::desc("function to run"),
+                                  cl::cat(category));
 static cl::opt<std::string>
-    save("save", cl::desc("file for the values after the last step"));
+    save("save", cl::desc("file for the values after the last step"),
+         cl::cat(category));
 static cl::opt<std::string>
-    saveResults("save-results", cl::desc("file for the last step's results"));
+    saveResults("save-results", cl::desc("file for the last step's results"),
+                cl::cat(category));
 static cl::opt<bool> shouldPrint("print-results",
-                                 cl::desc("print a line per result"));
+                                 cl::desc("print a line per result"),
+                                 cl::cat(category));
 static cl::opt<std::string>
-    compare("compare", cl::desc("another module that must give the same"));
+    compare("compare", cl::desc("another module that must give the same"),
+            cl::cat(category));
 static cl::opt<double> tolerance("tolerance",
-                                 cl::desc("relative tolerance of --compare"));
+                                 cl::desc("relative tolerance of --compare"),
+                                 cl::cat(category));
 
 static mlir::FailureOr<TrainingResult> run(llvm::StringRef path,
                                            mlir::MLIRContext &context) {
@@ -80,6 +92,7 @@ static bool isAsExpected(const TrainingResult &result,
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
+  cl::HideUnrelatedOptions(category);
   cl::ParseCommandLineOptions(argc, argv, "Tandem's reference interpreter\n");
   if (!(tolerance >= 0)) {
     llvm::errs() << "error: --tolerance is " << tolerance

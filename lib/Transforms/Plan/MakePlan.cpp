@@ -67,10 +67,12 @@ FailureOr<Decisions> MakePlanPass::plan(StepGraph &graph) {
   auto decisions = planBySearch(graph, *options, std::move(chosen));
   if (failed(decisions))
     return failure();
-  if (options->search.empty())
+  if (options->search.empty()) {
     warnOfUnsplit(graph, options->preset);
-  else
-    listUndivided(graph);
+    return decisions;
+  }
+  warnOfOneStrand(graph, decisions->cluster);
+  listUndivided(graph);
   return decisions;
 }
 

@@ -44,6 +44,10 @@ mlir::FailureOr<cost::Plan> planByPreset(StepGraph graph,
 /// same, and of a preset whose own axis has found no parameter to split.
 void warnOfUnsplit(const StepGraph &graph, llvm::StringRef preset);
 
+/// Warns, after a search with the prices of `cluster`, of a time axis over
+/// which the plan splits no operator: the microbatches asked for are not made.
+void warnOfOneStrand(const StepGraph &graph, llvm::StringRef cluster);
+
 /// Says, after a search, which axes do not divide the batch and which
 /// parameters no axis divides: they are kept whole.
 void listUndivided(const StepGraph &graph);

@@ -51,6 +51,21 @@ static bool isDivided(const StepGraph &graph, const ArgumentNode &node) {
   return false;
 }
 
+void tandem::plan::warnOfOneStrand(const StepGraph &graph, StringRef cluster) {
+  for (unsigned axis = graph.mesh.getNumSpaceAxes();
+       axis < graph.mesh.getNumAxes(); ++axis) {
+    if (llvm::any_of(graph.ops, [&](const OpNode &node) {
+          return isSplit(node.signatures[axis]);
+        }))
+      continue;
+    emitWarning(graph.getLoc())
+        << "the plan found runs in one strand: of " << graph.ops.size()
+        << " operators none is split over the " << graph.mesh.getSize(axis)
+        << " microbatches asked for, as that costs more on '" << cluster
+        << "'; a cluster file with the prices of your links may change this";
+  }
+}
+
 void tandem::plan::listUndivided(const StepGraph &graph) {
   for (unsigned axis = 0; axis < graph.mesh.getNumAxes(); ++axis)
     warnOfBatch(graph, axis);
