@@ -252,6 +252,7 @@ def compile(  # noqa: A001 - the name that torch users expect
         gradient_sums=gradient_sums,
         varying=cycled(optimizer),
         guards_batches=processes.parts == 1,
+        numbers={},
     )
     given = options | {
         "gradients": gradients,

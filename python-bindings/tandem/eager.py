@@ -255,6 +255,8 @@ class Eager:
         self.precision = None if dtype == torch.float64 else file.precision
         self.seed, self.random_calls = seed, random_calls
         self.moved = {}
+        # What the first forward pass registers it makes from constants, and a captured step makes it anew.
+        self._buffers = {name for name, _ in self.model.named_buffers()}
 
     def step(self, batch, number, imposed=None):
         """The history of one step. `imposed` are the choices, instead of the model's own."""
@@ -269,7 +271,8 @@ class Eager:
                 self.optimizer.step()
         history = History([loss], [gradients], [choices.indices], [choices.values])
         history.parameters = {n: self._moved_back(n, p) for n, p in self.model.named_parameters()}
-        history.buffers = {n: _pairs(b.detach()).clone() for n, b in self.model.named_buffers()}
+        own = ((n, b) for n, b in self.model.named_buffers() if n in self._buffers)
+        history.buffers = {n: _pairs(b.detach()).clone() for n, b in own}
         history.buffers["(step)"] = torch.tensor(number + 1)
         history.states = {name: value.detach().clone() for name, value in self._states().items()}
         return history

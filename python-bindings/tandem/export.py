@@ -41,7 +41,7 @@ class StepModule:
     batch; `starts` those of `Counts`, `updated` the parameters that the optimizer updates; `guards` what a batch has to agree with
     (reads.py), `outline` what it is made of (tree.py); `read_past` what is read past model and batch; `guards_of_numbers` what the
     optimizer's hyperparameters have to agree with (paths.py); `parted` as in `Wanted`; `batch_memory` how tensors of a batch share
-    memory that the loss writes to.
+    memory that the loss writes to; `leaves` the numbers in attributes with which the next step goes on, as in `Wanted`.
     """
 
     mlir: str
@@ -59,6 +59,7 @@ class StepModule:
     guards_of_numbers: list = field(default_factory=list)
     parted: frozenset = frozenset()
     batch_memory: BatchMemory | None = None
+    leaves: dict = field(default_factory=dict)
 
     @functools.cached_property
     def step(self):
@@ -169,6 +170,7 @@ def export(
         trace.guards_of_numbers,
         trace.parted,
         trace.batch_memory,
+        trace.leaves,
     )
 
 

@@ -25,7 +25,7 @@ from .notices import tell
 from .parts import stored_parts, stored_pins
 from .paths import hold
 from .process_batches import told_with
-from .python_state import Flags, Settings, modes
+from .python_state import Flags, Settings, modes, name_of_number
 from .rows import check_some
 from .tree import outline
 from .types import DTYPES, widened
@@ -129,6 +129,7 @@ class Programs:
         self._recipe, self.main = recipe, main
         self._others, self._captured_anew = OrderedDict(), 0
         self._starts, self._counted_anew = {}, 0
+        self._numbers = {}  # What steps have left in attributes, where the next one is another for it.
         self._ways = {}  # The guards of the captures that differ in nothing else.
         if recipe is not None:
             self._trained = Flags(recipe.model).trained
@@ -146,8 +147,15 @@ class Programs:
         return [found] * bool(found) + [f"accumulate {parts}"] * (parts not in (None, 1))
 
     def settings(self):
-        """What `Settings.changes` says."""
-        return self._settings.changes() if self._recipe is not None else {}
+        """What `Settings.changes` says. What the user has set is no longer what a step has left."""
+        changes = self._settings.changes() if self._recipe is not None else {}
+        for key in [key for key in self._numbers if name_of_number(*key) in changes]:
+            del self._numbers[key]
+        return changes
+
+    def follow(self, loaded):
+        """A step has run."""
+        self._numbers |= loaded.module.leaves
 
     def training(self, batch, hyperparameters, numbers, trained, starts_of, settings=()):
         """The `Loaded` for batches of these shapes, in which `hyperparameters` are as a `Wanted` has them, and parameters
@@ -160,9 +168,10 @@ class Programs:
         batch, main = self._recipe.processes.widen(batch), self.main.module
         own = self._recipe.wanted
         wanted = hyperparameters | {"varying": own.varying | hyperparameters["varying"]}
+        wanted |= {"numbers": dict(self._numbers)}
         same = (wanted["varying"], wanted["constants"]) == (own.varying, own.constants)
         same = same and trained == self._trained and hold(main.guards_of_numbers, numbers)
-        same = same and not settings and not self._differs_in_sizes(batch)
+        same = same and not settings and not self._numbers and not self._differs_in_sizes(batch)
         if same and starts_of(main.updated) == main.starts:
             return self.main
         with self._naming_sizes(batch):
@@ -232,7 +241,8 @@ class Programs:
         batch = self._recipe.last_batch.with_weights(batch)
         widened = self._recipe.processes.widen(batch)
         with self._naming_sizes(widened):
-            loaded = self._find(widened, dict(trains=False), settings)
+            wanted = dict(trains=False, numbers=dict(self._numbers))
+            loaded = self._find(widened, wanted, settings)
         return loaded, self.inputs(loaded, batch)
 
     def _differs_in_sizes(self, batch):

@@ -27,6 +27,11 @@ def _name(kind, name):
     return f"{kind} {name!r}" if name else "the model"
 
 
+def name_of_number(module, attribute):
+    """Of an attribute, a module by its name."""
+    return f"{_name('module', module)}: attribute {attribute!r}"
+
+
 class Flags:
     """Which modules train and which parameters have gradients, as they were for the capture."""
 
@@ -87,7 +92,7 @@ class Settings:
         modules = [(name, module.__dict__) for name, module in self._model.named_modules()]
         self._counts = [(attributes, len(attributes)) for _, attributes in modules]
         found = {
-            f"{_name('module', name)}: attribute {key!r}": (attributes, key, value)
+            name_of_number(name, key): (attributes, key, value)
             for name, attributes in modules
             for key, value in attributes.items()
             if type(value) in _SETTINGS and key not in _OF_ALL_MODULES

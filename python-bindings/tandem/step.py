@@ -209,6 +209,7 @@ class Step:
         self.is_ahead = True
         self._trained.count += 1
         returned = self._last.run(inputs + numbers)
+        self._programs.follow(self._last)
         # What schedulers want to come before them; they look whether it has.
         self._optimizer._opt_called = True
         return returned

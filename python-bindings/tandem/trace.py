@@ -53,6 +53,7 @@ class Trace:
     guards_of_numbers: list
     parted: frozenset
     batch_memory: BatchMemory | None
+    leaves: dict
 
 
 def _run_step(step, mode, tensors):
@@ -255,9 +256,11 @@ def _equal(first, second):
 
 def _check_numbers(step, graph):
     """A step that counts in Python, and computes with the count, is captured twice to see it, as is one that does something in its
-    first call only. One that only counts, or has a cache whose size it keeps, is like the next one.
+    first call only. One that only counts, or has a cache whose size it keeps, is like the next one. Returns the numbers with
+    which the next step goes on, as another one than this.
     """
-    first, step.numbers = step.changed, step.changed
+    first, before = step.changed, dict(vars(step))
+    step.numbers = step.numbers | first
     caches = {name for name, _ in first} & step.makers
     try:
         again, *_ = _trace_eager(step, Whereabouts())
@@ -265,12 +268,16 @@ def _check_numbers(step, graph):
         again = None  # to a parameter, in the second step only
     except Exception:
         # A cache that is there by its number, but not by its tensors, which are not kept.
-        return
+        return {}
     finally:
-        step.numbers = {}
-    second = {key: value for key, value in step.changed.items() if key in first}
-    if (second or not caches) and (again is None or not _equal(graph, again)):
-        raise refuse(first, second)
+        second = step.changed
+        vars(step).update(before)
+    changed = {key: value for key, value in second.items() if key in first}
+    if (caches and not changed) or (again is not None and _equal(graph, again)):
+        return {}
+    if second or step.wanted.numbers is None:
+        raise refuse(first, changed)
+    return first
 
 
 def _check_left(step):
@@ -293,8 +300,7 @@ def trace_step(model, loss_fn, optimizer, example_batch, wanted, kept):
     whereabouts = Whereabouts()
     with explained(whereabouts), capturing(), on_host(model):
         graph, updates, random_calls, guards = _trace_watching(step, whereabouts)
-        if step.changed:
-            _check_numbers(step, graph)
+        leaves = _check_numbers(step, graph) if step.changed else {}
         if step.left and wanted.trains:
             _check_left(step)
         step.scalars = scalar_arguments(step.numbers_read, step.optimizer.first_step)
@@ -328,4 +334,5 @@ def trace_step(model, loss_fn, optimizer, example_batch, wanted, kept):
         step.optimizer.guards,
         frozenset(step.parted),
         step.batch_memory,
+        leaves,
     )

@@ -76,7 +76,7 @@ class TracedStep:
         self.updated, self.updates = [], None
         self.results = []
         # Attributes that are numbers: those that a step begins with, and what the last one made of them.
-        self.numbers, self.changed = {}, {}
+        self.numbers, self.changed = wanted.numbers or {}, {}
         # The modules that the last one has left other tensors in.
         self.makers = set()
         # Whether a trace computes with copies of the parameters, to which the model may write: they are a tenth of its operators.

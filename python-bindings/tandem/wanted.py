@@ -12,7 +12,8 @@ class Wanted:
     `constants` says which others are not as they were when the step was compiled;
     `starts` are those of `Counts`, which without them follow from the optimizer. With `guards_batches`, what Python looks at in a
     batch is checked before the step, and else by the step. `parted` names buffers that have values of their own, though they begin in
-    the memory of others; without, the capture finds them.
+    the memory of others; without, the capture finds them. `numbers` are {(module, attribute): number} that the steps before have left
+    in attributes; None where no step goes on with what is left there.
     """
 
     gradients: bool = False
@@ -25,3 +26,4 @@ class Wanted:
     starts: dict | None = None
     guards_batches: bool = False
     parted: frozenset | None = None
+    numbers: dict | None = None

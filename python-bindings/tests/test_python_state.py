@@ -80,13 +80,57 @@ class Beginning(nn.Module):
         return y * self.scale
 
 
-def test_what_the_first_step_alone_does_is_refused():
+def test_what_the_first_step_alone_does():
+    """A compiled step goes on with another Program; a file has one."""
+    model = Beginning(True).double()
+    twin, batches = copy.deepcopy(model), [batch.double() for batch in BATCHES]
     with pytest.raises(tandem.CaptureError, match="'has_begun' is True after the first step, and"):
-        compile_step(Beginning(True))
+        tandem.export(model, mse, sgd(model), batches[0])
+    step, optimizer = tandem.compile(model, mse, sgd(model), batches[0]), sgd(twin)
+    for batch in batches:
+        check_step(step, twin, optimizer, batch)
+    expected = mse(copy.deepcopy(twin), batches[0]).detach()
+    torch.testing.assert_close(step.evaluate(batches[0]), expected, rtol=1e-9, atol=0)
+    assert not model.has_begun
     compile_step(Beginning(False))
-    begun = Beginning(True)
-    begun(BATCHES[0])
-    compile_step(begun)
+
+
+def check_step(step, twin, optimizer, batch):
+    optimizer.zero_grad()
+    expected = mse(twin, batch)
+    expected.backward()
+    optimizer.step()
+    torch.testing.assert_close(step(batch), expected.detach(), rtol=1e-9, atol=0)
+
+
+class Rotary(nn.Module):
+    """Keeps a table in a buffer, and how much of it there is in a number."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.length = nn.Linear(6, 6), 0
+        self.register_buffer("table", torch.zeros(16, 6), persistent=False)
+
+    def rows(self, count):
+        if count > self.length:
+            self.table[:count] = torch.arange(count)[:, None].to(self.table.dtype).cos()
+            self.length = count
+            return self.table[:count] * 1
+        return self.table[:count]
+
+    def forward(self, x):
+        return self.layer(x) * self.rows(x.shape[1])
+
+
+def test_a_table_that_grows_with_its_length():
+    model = Rotary().double()
+    twin = copy.deepcopy(model)
+    batches = [torch.randn(8, n, 6).double() for n in (3, 3, 5, 3)]
+    step = tandem.compile(model, mse, sgd(model), batches[0], mesh="data=2", plan="zero", micro=2)
+    optimizer = sgd(twin)
+    for batch in batches:
+        check_step(step, twin, optimizer, batch)
+    assert model.length == 0 and not model.table.any()
 
 
 class Growing(nn.Module):

@@ -144,6 +144,23 @@ def optimizer(m): return torch.optim.SGD(m.parameters(), lr=torch.tensor(0.05), 
     assert main(["verify", write(text)]) == 0
 
 
+def test_a_buffer_that_the_first_forward_registers(write):
+    text = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers, self.other = layers(), nn.Linear(6, 3)
+        self.register_buffer("bias", None)
+        self.register_buffer("now", self.other.bias.detach())
+    def forward(self, x):
+        if self.bias is None:
+            self.register_buffer("bias", torch.arange(3) / 3)
+        return self.layers(x) + self.bias + self.other(x) * self.now
+def model(): return Net()
+"""
+    assert main(["verify", write(text), "--mesh", "data=2", "--micro", "2"]) == 0
+
+
 def test_values_that_are_no_numbers_in_a_mask(write):
     text = """
 class Net(nn.Module):
