@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
 
-from . import losses, masks, matrices, packed, reads, recurrent, sampling
+from . import losses, masks, matrices, packed, reads, recurrent, requirements, sampling
 from .attention import attention
 from .experts import token_by_token
 from .precision import check_autocast
@@ -72,6 +72,7 @@ def _embedding_bag(
         padding_idx %= weight.shape[0]
     used = torch.ones_like(input, dtype=torch.bool) if padding_idx is None else input != padding_idx
     if offsets is not None:
+        requirements.offsets_of(offsets, input.shape[0])
         bags = offsets[:-1] if include_last_offset else offsets
         places = torch.arange(input.shape[0])
         ends = torch.cat([bags[1:], torch.full_like(bags[:1], input.shape[0])])
@@ -118,6 +119,8 @@ def _normal(mean, std=1.0, size=None, *, dtype=None, **_):
     """The gradient by what it is drawn with is zeros, as in PyTorch."""
     tensors = [v for v in (mean, std) if isinstance(v, torch.Tensor)]
     mean, std = (v.detach() if isinstance(v, torch.Tensor) else v for v in (mean, std))
+    if isinstance(std, torch.Tensor):
+        reads.require("a standard deviation", std, std >= 0, "one from 0 on")
     if tensors:
         size, dtype = torch.broadcast_shapes(*(t.shape for t in tensors)), tensors[0].dtype
     return with_zeros(torch.empty(size, dtype=dtype).normal_() * std + mean, *tensors)
@@ -209,6 +212,7 @@ _DEFINITIONS = {
     **dict.fromkeys((torch.allclose, torch.Tensor.allclose), _allclose),
     **dict.fromkeys((torch.bincount, torch.Tensor.bincount), _bincount),
     F.embedding: _embedding,
+    F.one_hot: requirements.one_hot,
     torch.normal: _normal,
     F.pad: _pad,
     torch.Tensor.fill_diagonal_: _fill_diagonal,

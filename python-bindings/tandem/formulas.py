@@ -274,18 +274,18 @@ def _cholesky(matrix, *, upper=False, check_errors=False):
     small(aten.linalg_cholesky_ex.default, matrix)
     size = matrix.shape[-1]
     matrix = matrix.transpose(-1, -2) if upper else matrix
-    columns = []
+    columns, fails = [], torch.zeros(matrix.shape[:-2], dtype=torch.bool)
     for j in range(size):
         column = matrix[..., :, j]
         if columns:
             before = torch.stack(columns, -1)
             column = column - (before @ before[..., j, :, None]).squeeze(-1)
+        fails = fails | ~(column[..., j] > 0)
         pivot = torch.sqrt(column[..., j : j + 1])
         column = torch.where(torch.arange(size) >= j, column / pivot, torch.zeros_like(column))
         columns.append(column)
     factor = torch.stack(columns, -1) if columns else matrix.clone()
-    info = torch.zeros(matrix.shape[:-2], dtype=torch.int32)
-    return (factor.transpose(-1, -2) if upper else factor), info
+    return (factor.transpose(-1, -2) if upper else factor), fails.to(torch.int32)
 
 
 def eliminate(matrix, right):
@@ -351,12 +351,13 @@ def eliminate_below(matrix, pivot=True):
 def _inverse(matrix, *, check_errors=False):
     small(aten.linalg_inv_ex.default, matrix)
     unit = _unit(matrix.shape[-1], matrix).expand(matrix.shape)
-    return eliminate(matrix, unit)[0], torch.zeros(matrix.shape[:-2], dtype=torch.int32)
+    inverse, pivots = eliminate(matrix, unit)
+    return inverse, (pivots == 0).any(-1).to(torch.int32)
 
 
 @rule(aten._linalg_check_errors.default)
 def _no_check(info, api_name, *, is_matrix):
-    """What has no inverse gives infinities, which the check of the loss finds."""
+    """A check of the step (requirements.py)."""
 
 
 # ---- Losses

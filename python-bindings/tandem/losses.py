@@ -5,6 +5,7 @@ import torch.nn.functional as F
 
 from .formulas import rule
 from .masks import Masked
+from .reads import require
 
 aten = torch.ops.aten
 _MEAN = 1  # a reduction, as operators have it
@@ -63,6 +64,11 @@ def ctc_loss(
     if isinstance(targets, Masked):
         targets = _chosen_first(targets, lengths)
     targets = targets if targets.dim() == 2 else _targets_by_row(targets, lengths)
+    for what, sizes, most in (
+        ("an input length", inputs, log_probs.shape[0]),
+        ("a target length", lengths, targets.shape[1]),
+    ):
+        require(what, sizes, (sizes >= 0) & (sizes <= most), f"0 to {most}")
     states = _states(targets.long(), blank)
     skips = (states != blank) & (states != F.pad(states[:, :-2], (2, 0), value=blank))
     first = torch.arange(states.shape[1]) < 2
@@ -120,7 +126,9 @@ def _multilabel_margin_backward(grad, x, target, reduction, is_target):
 
 
 def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):  # noqa: A002
-    """Without the check that no variance is negative. `var` may lack the last dimension."""
+    """`var` may lack the last dimension."""
+    if isinstance(var, torch.Tensor):
+        require("a variance", var, ~(var < 0), "one from 0 on")
     if isinstance(var, float):
         var = var * torch.ones_like(input)
     if var.dim() < input.dim():

@@ -5,6 +5,7 @@ While a step is captured they stand for PyTorch's own (definitions.py).
 import torch
 
 from .formulas import eliminate, small
+from .reads import require
 
 
 def _no(operator):
@@ -73,7 +74,8 @@ def det(A):  # noqa: N803
 class _Solution(torch.autograd.Function):
     @staticmethod
     def forward(ctx, matrix, right):
-        solution, _ = eliminate(matrix, right)
+        solution, pivots = eliminate(matrix, right)
+        require("a pivot", pivots, pivots != 0, "none that is 0: the matrix has no inverse")
         ctx.save_for_backward(matrix, solution)
         return solution
 

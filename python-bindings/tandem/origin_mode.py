@@ -14,6 +14,7 @@ from .origins import FORWARD, UPDATE, Origin, tag_new_nodes
 from .python_state import RandomWatch
 from .random import is_defined, starts_parameter
 from .reads import EQUAL, READ, of_constants
+from .requirements import require_of
 from .writes import declaring, operands_written
 
 _DEVICE = torch.ops.prim.device.default
@@ -81,6 +82,8 @@ class OriginMode(TorchDispatchMode):
         _check_written(operator, args, kwargs, location)
         if self.phase != UPDATE:
             args, kwargs = self.identity.follow(args, kwargs, location)
+        if self.phase == FORWARD:
+            require_of(operator, args, kwargs)
         known = None
         if torch.Tag.dynamic_output_shape in operator.tags:
             known = of_constants(operator, args, kwargs)

@@ -152,11 +152,16 @@ def _without_nodes(node):
     return repr(map_arg((node.args, node.kwargs), lambda operand: f"%{place[operand]}"))
 
 
+def _literal(text):
+    """For a message that is formatted."""
+    return str(text).replace("{", "{{").replace("}", "}}")
+
+
 class Guard:
     """What Python looked at in the example batch, which every batch has to agree with."""
 
-    def __init__(self, nodes, last, trace, expected, message):
-        """`nodes` compute `last`, in order."""
+    def __init__(self, nodes, last, trace, expected, message, shown=None):
+        """`nodes` compute `last`, in order; of `shown`, (values, which of them are as expected), an error tells one that is not."""
         self._graph, made = torch.fx.Graph(), {}
         self._of, self._expected, self._message = {}, expected, message
         for node in nodes:
@@ -166,7 +171,7 @@ class Guard:
                 self._of[new] = trace.argument_of[node].name
             elif node.op == "get_attr":
                 self._of[new] = getattr(trace.root, node.target)
-        self._last = made[last]
+        self._last, self._shown = made[last], shown and [made[node] for node in shown]
 
     def check(self, tensors):
         """BatchError unless the tensors {name: tensor} of a batch go the captured way."""
@@ -175,7 +180,13 @@ class Guard:
             for node in self._graph.nodes:
                 known[node] = self._compute(node, known, tensors)
         if bool(known[self._last]) != self._expected:
-            raise BatchError(f"batch: {self._message}")
+            raise BatchError(f"batch: {self._message.format(found=self._found(known))}")
+
+    def _found(self, known):
+        if not self._shown:
+            return None
+        values, as_expected = (known[node] for node in self._shown)
+        return values[~as_expected].reshape(-1)[0].item()
 
     def _compute(self, node, known, tensors):
         if node.op == "placeholder":
@@ -184,6 +195,17 @@ class Guard:
             return self._of[node]
         args, kwargs = map_arg((node.args, node.kwargs), known.__getitem__)
         return node.target(*args, **kwargs)
+
+
+_ACTIVE = []
+
+
+def require(what, values, as_expected, expected):
+    """Every step has to have `values` all of which are `as_expected`, a mask; in words: `what` is `expected`. Outside of a forward
+    pass that is traced, nothing.
+    """
+    if _ACTIVE:
+        _ACTIVE[-1].require(what, values, as_expected, expected)
 
 
 class Reads:
@@ -196,6 +218,51 @@ class Reads:
         self.checks, self.guards = [], []
         self._takes_parameters = False
         self._known, self._seen = {}, set()
+        self._required = {}
+
+    @contextlib.contextmanager
+    def requiring(self, mode):
+        """Within it, `require` notes what is required; behind it, each is a guard or a check. `mode` knows the location."""
+        self._mode = mode
+        _ACTIVE.append(self)
+        try:
+            yield
+        finally:
+            _ACTIVE.pop()
+        if self._required:
+            self._settle(get_proxy_mode().tracer)
+
+    def require(self, what, values, as_expected, expected):
+        location = self._mode.location
+        if not isinstance(as_expected, FakeTensor):
+            self._check_constant(bool(as_expected.all()), location, what, expected)
+            return
+        tracer = get_proxy_mode().tracer
+        slots = [get_proxy_slot(t, tracer, None) for t in (values, as_expected)]
+        shown = [slot.proxy.node for slot in slots if slot is not None]
+        self._required.setdefault((shown[0], what, expected), (as_expected.all(), shown, location))
+
+    @staticmethod
+    def _check_constant(is_so, location, what, expected):
+        if not is_so:
+            raise CaptureError(f"{location}: {what} is out of range, expected {expected}")
+
+    def _settle(self, tracer):
+        trace, known = _Traced(tracer, self._arguments), {}
+        for (_, what, expected), (ok, shown, location) in self._required.items():
+            last = get_proxy_slot(ok, tracer).proxy.node
+            nodes, kinds = trace.behind(last)
+            if not kinds:
+                with _real():
+                    for node in nodes:
+                        known[node] = trace.compute(node, known, None)
+                self._check_constant(bool(known[last]), location, what, expected)
+            elif kinds == {BATCH} and self._on_host:
+                message = f"{_literal(location)}: {what} is {{found}}, expected {expected}"
+                self.guards.append(Guard(nodes, last, trace, True, message, shown))
+            else:
+                message = f"{location}: {what} is out of range, expected {expected}"
+                self.checks.append((ok.reshape(()), message))
 
     def read(self, tensor, tracer, location, updates):
         """What a traced tensor of one element is on the example batch. `updates`: whether the optimizer reads it."""
@@ -236,7 +303,7 @@ class Reads:
             f" expected {value}: the step has that way only"
         )
         if kinds == {BATCH} and self._on_host:
-            self.guards.append(Guard(nodes, last, trace, value, message))
+            self.guards.append(Guard(nodes, last, trace, value, _literal(message)))
         else:
             agreed = tensor if value else tensor.logical_not()
             self.checks.append((agreed.reshape(()), message))

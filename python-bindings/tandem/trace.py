@@ -62,7 +62,8 @@ def _run_step(step, mode, tensors):
     with mode, mode.draws.as_generator():
         parameters = step.make_leaves(parameters)
         with step.holding(parameters, states, [b.clone() for b in buffers]):
-            loss = step.forward(inputs)
+            with mode.reads.requiring(mode):
+                loss = step.forward(inputs)
             mode.watch.check(mode.location)
             written = step.written(parameters)
             step.check_batch()

@@ -1,0 +1,105 @@
+"""What operators want of values, which eager refuses otherwise: indices in range, probabilities, regular matrices.
+
+Each becomes a check of the step, or of the batch before it (`Reads.require`). Not listed is what a kernel sees itself: the indices of `embedding`
+and `gather`, which are those of labels.
+"""
+
+import torch
+
+from .reads import require
+
+
+def _in_range(what, index, size, low=0):
+    if index.numel() and index.dtype != torch.bool:
+        mask = (index >= low) & (index < size)
+        require(what, index, mask, f"{low} to {size - 1}")
+
+
+def _along(x, dim, index, *_, **__):
+    """Of one dimension."""
+    _in_range("an index", index, x.shape[dim] if x.dim() else 1)
+
+
+def _along_from_the_end(x, dim, index, *_, **__):
+    size = x.shape[dim] if x.dim() else 1
+    _in_range("an index", index, size, -size)
+
+
+def _of_all(x, index, *_, **__):
+    _in_range("an index", index, x.numel(), -x.numel())
+
+
+def _advanced(x, indices, *_, **__):
+    """Several are one index to the kernel, which may be in range where they are not."""
+    dim = 0
+    for index in indices:
+        if index is not None and index.dtype == torch.bool:
+            dim += index.dim()
+            continue
+        if index is not None and len(indices) > 1:
+            _in_range("an index", index, x.shape[dim], -x.shape[dim])
+        dim += 1
+
+
+def _unpooled(x, indices, output_size, *_, **__):
+    _in_range("an index", indices, torch.Size(output_size).numel())
+
+
+def _probabilities(what, values):
+    require(what, values, (values >= 0) & (values <= 1), "0 to 1")
+
+
+def _bernoulli(x, p=None, *_, **__):
+    values = x if p is None else p
+    if isinstance(values, torch.Tensor):
+        _probabilities("a probability", values)
+
+
+def _multinomial(weights, *_, **__):
+    require("a weight", weights, (weights >= 0) & weights.isfinite(), "a finite number from 0 on")
+    total = weights.sum(-1)
+    require("a sum of weights", total, ~(total <= 0), "one above 0")
+
+
+def _cross_entropy(x, target, *_, **__):
+    _probabilities("an input", x)
+    _probabilities("a target", target)
+
+
+def _regular(info, name, **_):
+    require(f"the state of {name}", info, info == 0, "0, of a matrix that has the result")
+
+
+_REQUIREMENTS = {
+    **dict.fromkeys(("scatter", "scatter_add", "scatter_reduce"), _along),
+    **dict.fromkeys(("index_select", "index_add", "index_copy", "index_reduce"), _along),
+    "index_fill": _along_from_the_end,
+    **dict.fromkeys(("take", "put"), _of_all),
+    **dict.fromkeys(("index", "index_put"), _advanced),
+    **dict.fromkeys(("max_unpool2d", "max_unpool3d"), _unpooled),
+    "bernoulli": _bernoulli,
+    "multinomial": _multinomial,
+    "binary_cross_entropy": _cross_entropy,
+    "_linalg_check_errors": _regular,
+}
+
+
+def require_of(operator, args, kwargs):
+    """Notes what an operator of the forward pass wants of its operands."""
+    if operator.namespace == "aten":
+        requirement = _REQUIREMENTS.get(operator._overloadpacket.__name__.rstrip("_"))
+        if requirement is not None:
+            requirement(*args, **kwargs)
+
+
+def one_hot(x, num_classes=-1):
+    """None, for PyTorch's, which looks at no class while it is traced."""
+    if num_classes > 0:
+        _in_range("a class", x, num_classes)
+
+
+def offsets_of(offsets, count):
+    """Of `embedding_bag`: where its bags begin."""
+    if offsets.numel():
+        require("the first of the offsets", offsets[:1], offsets[:1] == 0, "0")
+        require("the last of the offsets", offsets[-1:], offsets[-1:] <= count, f"at most {count}")

@@ -1,0 +1,156 @@
+"""Values that eager refuses are refused: in the batch before the step, or in the step before it writes."""
+
+import pytest
+import tandem
+import torch
+import torch.nn.functional as F
+from tandem import BatchError, CaptureError, StepRefusedError
+from tandem.export import export
+from tandem.wanted import Wanted
+
+DOUBLE = torch.float64
+ROW = torch.arange(2)
+
+
+def of(*values):
+    return torch.tensor(values)
+
+
+def scatter(x, i):
+    return x.scatter(1, i[:, None], 3.0).sum()
+
+
+def normal(x, i):
+    return x.sum() + torch.normal(x.detach(), i[:, None].to(DOUBLE)).sum()
+
+
+def bernoulli(x, p):
+    return (x * torch.bernoulli(p[:, None].expand(2, 3))).sum()
+
+
+def multinomial(x, w):
+    return x.sum() * torch.multinomial(w, 1, True).sum()
+
+
+def ctc(x, n):
+    lengths = n, torch.tensor([1, 1])
+    return F.ctc_loss(x.expand(3, 2, 3).log_softmax(-1), of([1, 2], [2, 1]), *lengths)
+
+
+# A function, a batch that it takes, one that eager refuses, and what is said of that one.
+CASES = {
+    "scatter": (scatter, of(0, 2), of(0, 3), "an index is 3, expected 0 to 2"),
+    "scatter_add": (
+        lambda x, i: x.scatter_add(1, i[:, None], x[:, :1]).sum(),
+        of(0, 2),
+        of(0, -1),
+        "an index is -1",
+    ),
+    "scatter_reduce": (
+        lambda x, i: x.scatter_reduce(1, i[:, None], x, "amax").sum(),
+        of(0, 2),
+        of(0, 7),
+        "an index is 7",
+    ),
+    "index_add": (
+        lambda x, i: x.index_add(1, i, x[:, :2]).sum(),
+        of(0, 2),
+        of(0, -1),
+        "an index is -1",
+    ),
+    "index_select": (
+        lambda x, i: x.index_select(1, i).sum(),
+        of(0, 2),
+        of(0, -1),
+        "an index is -1, expected 0 to 2",
+    ),
+    "two indices": (
+        lambda x, i: x[i, 2 * i].sum(),
+        of(0, 1),
+        of(0, 2),
+        "an index is 2, expected -2 to 1",
+    ),
+    "index_put": (
+        lambda x, i: x.index_put((i * 0, i), x[0, 0]).sum(),
+        of(0, -3),
+        of(0, -4),
+        "an index is -4",
+    ),
+    "one_hot": (
+        lambda x, i: (x * F.one_hot(i, 3)).sum(),
+        of(0, 2),
+        of(0, 3),
+        "a class is 3, expected 0 to 2",
+    ),
+    "bernoulli": (bernoulli, of(0.0, 1.0), of(0.5, 1.5), "a probability is 1.5, expected 0 to 1"),
+    "multinomial": (multinomial, of(1.0, 0.0), of(1.0, -1.0), "a weight is -1.0"),
+    "normal": (normal, of(1.0, 0.0), of(1.0, -2.0), "a standard deviation is -2.0"),
+    "variance": (
+        lambda x, v: F.gaussian_nll_loss(x[:, 0], v.to(DOUBLE), v.to(DOUBLE)),
+        of(1.0, 2.0),
+        of(1.0, -2.0),
+        "a variance is -2.0",
+    ),
+    "cross entropy": (
+        lambda x, t: F.binary_cross_entropy(x[:, 0].sigmoid(), t.to(DOUBLE)),
+        of(1.0, 0.0),
+        of(1.0, 2.0),
+        "a target is 2.0",
+    ),
+    "ctc": (ctc, of(3, 2), of(3, 4), "an input length is 4, expected 0 to 3"),
+}
+
+
+def made(function, batch, kind=tandem.compile, **options):
+    model = torch.nn.Linear(3, 3, bias=False).double()
+
+    def loss_fn(model, batch):
+        return function(model.weight[:2], batch)  # here
+
+    return kind(model, loss_fn, torch.optim.SGD(model.parameters(), lr=0.1), batch, **options)
+
+
+def eager_refuses(function, batch):
+    with pytest.raises((RuntimeError, IndexError, ValueError)):
+        function(torch.ones(2, 3, dtype=DOUBLE, requires_grad=True), batch)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_batches_are_refused_before_the_step(name):
+    function, good, bad, message = CASES[name]
+    eager_refuses(function, bad)
+    function(torch.ones(2, 3, dtype=DOUBLE), good)
+    module = made(function, good, export, wanted=Wanted(guards_batches=True))
+    assert [result.role for result in module.results].count("check") == (
+        name == "cross entropy"
+    )  # of its input
+    for guard in module.guards:
+        guard.check({"0": good})
+    with pytest.raises(BatchError, match=f"^batch: .*test_requirements.py:.*: {message}"):
+        for guard in module.guards:
+            guard.check({"0": bad})
+
+
+def test_constants_are_refused_when_the_step_is_captured():
+    with pytest.raises(
+        CaptureError, match="test_requirements.py:.*: an index is out of range, expected 0 to 2"
+    ):
+        made(lambda x, i: x.scatter(1, of([0], [5]), 1.0).sum() * i.sum(), of(0.0, 1.0), export)
+
+
+def of_parameters(x, i):
+    """What follows from parameters; no number of the loss is affected."""
+    matrix = torch.diag(i.to(DOUBLE)) + 0 * x.detach()[:, :2]
+    return x.sum() + torch.linalg.cholesky(matrix).nan_to_num(0.0).sum()
+
+
+def test_what_the_step_computes_is_refused_before_it_writes():
+    step = made(of_parameters, of(1.0, 2.0), mesh="data=1")
+    step(of(1.0, 2.0))
+    before = step.state_dict()
+    with pytest.raises(
+        StepRefusedError, match="the state of linalg.cholesky is out of range, expected 0"
+    ):
+        step(of(1.0, -2.0))
+    assert torch.equal(step.state_dict()["weight"], before["weight"])
+    step(of(1.0, 2.0))
