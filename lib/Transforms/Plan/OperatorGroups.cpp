@@ -85,14 +85,17 @@ void Grouping::findSources() {
       return llvm::all_of(op.operands,
                           [&](unsigned value) { return flags[value]; });
     };
-    bool pure = all(isPure), source = all(result.isSource), free = all(isFree);
+    bool pure = all(isPure), free = all(isFree);
+    bool source = pure || (all(result.isSource) &&
+                           llvm::all_of(op.results, [&](unsigned value) {
+                             return isScalar(graph.values[value].value);
+                           }));
     for (unsigned value : op.results) {
       isPure[value] = pure;
       isFree[value] = free;
-      result.isSource[value] =
-          pure || (source && isScalar(graph.values[value].value));
+      result.isSource[value] = source;
     }
-    if (result.isSource[op.results[0]])
+    if (source)
       result.groupOf[index] = -1;
   }
 }

@@ -30,12 +30,10 @@ static LogicalResult verifyWanted(Operation &op) {
   auto isScalar = [](Value value) {
     return cast<RankedTensorType>(value.getType()).getRank() == 0;
   };
-  bool isSource =
-      op.getNumResults() == 1 &&
-      llvm::all_of(op.getOperands(), [&](Value operand) {
-        Operation *producer = operand.getDefiningOp();
-        return producer ? getPlanned(producer).asWanted : isScalar(operand);
-      });
+  bool isSource = llvm::all_of(op.getOperands(), [&](Value operand) {
+    Operation *producer = operand.getDefiningOp();
+    return producer ? getPlanned(producer).asWanted : isScalar(operand);
+  });
   if (isSource)
     return success();
   return emitError(op.getLoc())

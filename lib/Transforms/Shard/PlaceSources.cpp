@@ -8,6 +8,7 @@
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Shard/Shard.h"
 #include "tandem/Transforms/StepPass.h"
+#include "llvm/ADT/MapVector.h"
 #include <map>
 
 namespace tandem {
@@ -29,8 +30,10 @@ public:
 
 private:
   Forms getWanted(OpOperand &use) const;
-  SmallVector<Signature> makeSignatures(Operation *op,
+  SmallVector<Signature> makeSignatures(OpResult result,
                                         ArrayRef<AxisForm> wanted) const;
+  SmallVector<std::pair<SignaturesAttr, SmallVector<OpOperand *>>>
+  findWays(Operation *op) const;
   LogicalResult place(Operation *op);
   Operation *clone(Operation *op);
 
@@ -53,16 +56,16 @@ Forms PlaceSourcesPass::getWanted(OpOperand &use) const {
 /// Signatures that give the result in the forms `wanted`; `full` throughout if
 /// there are none, so that the result is cut out of the whole.
 SmallVector<Signature>
-PlaceSourcesPass::makeSignatures(Operation *op,
+PlaceSourcesPass::makeSignatures(OpResult result,
                                  ArrayRef<AxisForm> wanted) const {
-  Rule rule = cast<SignatureOpInterface>(op).getRule();
+  Rule rule = cast<SignatureOpInterface>(result.getOwner()).getRule();
   SmallVector<Signature> full(wanted.size(), rule.enumerate(1).front());
   SmallVector<Signature> made = full;
   for (unsigned axis : mesh.getLayoutOrder()) {
     int64_t size = mesh.getSize(axis);
     auto legal = rule.enumerate(size);
     auto *it = llvm::find_if(legal, [&](const Signature &signature) {
-      return signature.results[0] == wanted[axis] &&
+      return signature.results[result.getResultNumber()] == wanted[axis] &&
              llvm::none_of(signature.operands,
                            [](AxisForm form) { return form.isReduce(); });
     });
@@ -81,31 +84,44 @@ Operation *PlaceSourcesPass::clone(Operation *op) {
   return copy;
 }
 
-/// One operator for each way in which readers want the result, so that none is
+/// The signatures by which readers get the forms that they want, with the
+/// readers of each.
+SmallVector<std::pair<SignaturesAttr, SmallVector<OpOperand *>>>
+PlaceSourcesPass::findWays(Operation *op) const {
+  llvm::MapVector<SignaturesAttr, SmallVector<OpOperand *>> ways;
+  auto add = [&](OpResult result, ArrayRef<AxisForm> forms) -> auto & {
+    return ways[SignaturesAttr::get(op->getContext(),
+                                    makeSignatures(result, forms))];
+  };
+  for (OpResult result : op->getResults()) {
+    std::map<std::vector<AxisForm>, SmallVector<OpOperand *>> byForms;
+    for (OpOperand &use : result.getUses()) {
+      Forms wanted = getWanted(use);
+      byForms[{wanted.begin(), wanted.end()}].push_back(&use);
+    }
+    for (auto &[forms, uses] : byForms)
+      llvm::append_range(add(result, forms), uses);
+  }
+  if (ways.empty())
+    add(op->getResult(0), Forms(mesh.getNumAxes(), AxisForm::full()));
+  return ways.takeVector();
+}
+
+/// One operator for each way in which readers want the results, so that none is
 /// cut out of a larger one.
 LogicalResult PlaceSourcesPass::place(Operation *op) {
-  if (op->getNumResults() != 1 || !isa<SignatureOpInterface>(op))
-    return op->emitError() << "is made as wanted, expected an operator of nn "
-                              "with one result";
-  std::map<std::vector<AxisForm>, SmallVector<OpOperand *>> byForms;
-  for (OpOperand &use : op->getResult(0).getUses()) {
-    Forms wanted = getWanted(use);
-    byForms[{wanted.begin(), wanted.end()}].push_back(&use);
-  }
-  if (byForms.empty())
-    byForms[std::vector<AxisForm>(mesh.getNumAxes())];
-  bool isFirst = true;
-  for (auto &[forms, uses] : byForms) {
-    auto signatures =
-        SignaturesAttr::get(op->getContext(), makeSignatures(op, forms));
-    Operation *made = isFirst ? op : clone(op);
+  if (op->getNumResults() == 0 || !isa<SignatureOpInterface>(op))
+    return op->emitError() << "is made as wanted, expected an operator of nn";
+  Operation *made = op;
+  for (auto &[signatures, uses] : findWays(op)) {
+    made = made ? made : clone(op);
     editPlanned(made, [&](Planned &planned) {
       planned.asWanted = false;
       planned.signatures = signatures;
     });
     for (OpOperand *use : uses)
-      use->set(made->getResult(0));
-    isFirst = false;
+      use->set(made->getResult(cast<OpResult>(use->get()).getResultNumber()));
+    made = nullptr;
   }
   return success();
 }
