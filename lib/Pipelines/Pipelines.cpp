@@ -96,11 +96,37 @@ static void build(OpPassManager &manager, const PlanOptions &options) {
   }
 }
 
+/// A pipeline on a command line. It is of a module: MLIR ends the process where
+/// its passes are added to a manager of another operation.
+template <typename OptionsT>
+static void
+registerPipeline(llvm::StringRef flag, llvm::StringRef summary,
+                 std::function<void(OpPassManager &, const OptionsT &)> build) {
+  using Handler = llvm::function_ref<mlir::LogicalResult(const llvm::Twine &)>;
+  mlir::registerPassPipeline(
+      flag, summary,
+      [=, name = flag.str()](OpPassManager &manager, llvm::StringRef text,
+                             Handler fail) -> mlir::LogicalResult {
+        auto anchor = manager.getOpName();
+        if (anchor && *anchor != mlir::ModuleOp::getOperationName())
+          return fail("pipeline '" + name + "' is on '" + *anchor +
+                      "', expected 'builtin.module(" + name + ")'");
+        OptionsT options;
+        if (failed(options.parseFromString(text)))
+          return mlir::failure();
+        build(manager, options);
+        return mlir::success();
+      },
+      [](llvm::function_ref<void(const mlir::detail::PassOptions &)> visit) {
+        visit(OptionsT());
+      });
+}
+
 /// A stage on a command line has options of its own.
 template <typename OptionsT,
           void (*buildPipeline)(OpPassManager &, const OptionsT &)>
 static void registerFlag(const Stage &stage, void (*enter)(OpPassManager &)) {
-  static mlir::PassPipelineRegistration<OptionsT> pipeline(
+  registerPipeline<OptionsT>(
       ("tandem-" + stage.name).str(), stage.summary,
       [enter, verify = stage.verify](OpPassManager &manager,
                                      const OptionsT &options) {
@@ -181,13 +207,15 @@ void addStage(OpPassManager &manager, const Stage &stage,
 //===----------------------------------------------------------------------===//
 
 /// A plan can only be made for what is a step.
-static void addMakePlan(OpPassManager &manager) {
+static void addMakePlan(OpPassManager &manager,
+                        const mlir::EmptyPipelineOptions &) {
   addVerifyNumbered(manager);
   manager.addPass(createMakePlanPass());
 }
 
 /// A table can only be made of what is a step with a plan.
-static void addPrintPlan(OpPassManager &manager) {
+static void addPrintPlan(OpPassManager &manager,
+                         const mlir::EmptyPipelineOptions &) {
   addVerifyNumbered(manager);
   manager.addPass(createVerifyPlanPass());
   manager.addPass(createPrintPlanPass());
@@ -221,14 +249,14 @@ void registerPipelines() {
   registerLowerPasses();
   registerKernelPasses();
   registerStages();
-  static mlir::PassPipelineRegistration<> makePlan(
+  registerPipeline<mlir::EmptyPipelineOptions>(
       "tandem-make-plan",
       "Chooses the forms of arguments and a signature per operator",
       addMakePlan);
-  static mlir::PassPipelineRegistration<> printPlan(
+  registerPipeline<mlir::EmptyPipelineOptions>(
       "tandem-print-plan", "Prints the plan as a table to standard error",
       addPrintPlan);
-  static mlir::PassPipelineRegistration<EmitPipelineOptions> emit(
+  registerPipeline<EmitPipelineOptions>(
       "tandem-emit", "Writes the Program of lowered IR to a file", addEmit);
 }
 

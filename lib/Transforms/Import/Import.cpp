@@ -13,31 +13,34 @@ using namespace mlir;
 namespace tandem {
 
 void buildImportPipeline(OpPassManager &manager, const ImportOptions &options) {
+  auto add = [&](std::unique_ptr<Pass> pass) {
+    manager.addNestedPass<func::FuncOp>(std::move(pass));
+  };
   manager.addPass(createVerifyStepPass());
   // First of all, as it decides what is summed in which type.
-  manager.addPass(createWidenGradientsPass());
+  add(createWidenGradientsPass());
   // Slices and concatenations are still where the model has them; what
   // gradients add as zeros goes next.
-  manager.addPass(createTakeApartParametersPass({options.storedParts}));
-  manager.addPass(createRemoveNeutralPass());
+  add(createTakeApartParametersPass({options.storedParts}));
+  add(createRemoveNeutralPass());
   // Equal views first, so that products see that they share an operand.
-  manager.addPass(createMergeEqualPass());
-  manager.addPass(createSimplifyViewsPass());
-  manager.addPass(createSortRowsPass());
-  manager.addPass(createUnfoldProductsPass());
+  add(createMergeEqualPass());
+  add(createSimplifyViewsPass());
+  add(createSortRowsPass());
+  add(createUnfoldProductsPass());
   // Unfolding leaves reshapes of reshapes.
-  manager.addPass(createSimplifyViewsPass());
+  add(createSimplifyViewsPass());
   // After simplification, which joins views across passes.
-  manager.addPass(createReuseViewsPass());
-  manager.addPass(createOrderSumsPass());
-  manager.addPass(createMergeEqualPass());
+  add(createReuseViewsPass());
+  add(createOrderSumsPass());
+  add(createMergeEqualPass());
   // Last, since merging would have joined what this pass takes apart only if
   // passes were equal; they are not.
-  manager.addPass(createCloneParameterViewsPass());
+  add(createCloneParameterViewsPass());
   // Behind merging for the same reason.
   if (options.recompute)
-    manager.addPass(createRecomputeCheapPass());
-  manager.addPass(createNumberOperatorsPass());
+    add(createRecomputeCheapPass());
+  add(createNumberOperatorsPass());
 }
 
 } // namespace tandem
