@@ -23,6 +23,9 @@ void check(const rt::Status &status, const char *className) {
 } // namespace tandem::python
 
 NB_MODULE(_tandem, module) {
+  // What lives when Python ends, such as a step that a thread holds, is the
+  // user's and no leak.
+  nanobind::set_leak_warnings(false);
   module.doc() = "The compiler and the runtime of Tandem.";
   tandem::python::bindProgram(module);
   tandem::python::bindSession(module);
