@@ -5,7 +5,16 @@ import math
 
 import torch
 
+from .errors import Unsupported
 from .records import Operator, TensorType, Value
+
+# What operators give of no elements: sums, and others by name and whether they are of booleans.
+_SUMS = frozenset(
+    """
+    conv conv_input_grad conv_weight_grad embedding_backward layer_norm_backward matmul pad scatter_add sum
+    """.split()  # noqa: SIM905 - a list of words is easier to read
+)
+_NEUTRAL = {("prod", False): 1, ("prod", True): True, ("max", True): False, ("min", True): True}
 
 
 def broadcast_shape(*shapes):
@@ -31,9 +40,14 @@ class Builder:
         self._known = {}
 
     def emit(self, name, operands, types, **attributes):
-        """One operator; returns its value, or the list of its values if `types` is a list."""
+        """One operator; returns its value, or the list of its values if `types` is a list. Tensors without elements are
+        values that no operator makes or reads.
+        """
         many = isinstance(types, list)
         types = types if many else [types]
+        if any(0 in each.shape for each in (*types, *operands)):
+            results = self._of_nothing(name, operands, types, attributes)
+            return results if many else results[0]
         key = self._key(name, operands, types, attributes)
         if key not in self._known:
             operator = Operator(name, list(operands), attributes, self.phase, self.location)
@@ -43,6 +57,17 @@ class Builder:
             self._known[key] = operator.results
         results = self._known[key]
         return list(results) if many else results[0]
+
+    def _of_nothing(self, name, operands, types, attributes):
+        """The results of an operator that gives or reads tensors without elements."""
+        if all(0 in each.shape for each in types):
+            return [Value(each) for each in types]
+        if name == "cat":
+            return [self.cat([x for x in operands if 0 not in x.shape], attributes["dim"])]
+        neutral = 0 if name in _SUMS else _NEUTRAL.get((name, types[0].dtype == torch.bool))
+        if neutral is None:
+            raise Unsupported(f"found no elements, of which there is no {name}, expected some")
+        return [self.full(each.shape, neutral, each.dtype) for each in types]
 
     @staticmethod
     def _key(name, operands, types, attributes):
@@ -227,7 +252,7 @@ class Builder:
         """Zeros before, after and, with `step` > 1, between the elements."""
         if not (low or high) and (step == 1 or x.shape[dim] == 1):
             return x
-        size = low + high + (x.shape[dim] - 1) * step + 1
+        size = low + high + max((x.shape[dim] - 1) * step + 1, 0)
         shape = x.shape[:dim] + (size,) + x.shape[dim + 1 :]
         return self.emit(
             "pad", [x], TensorType(shape, x.dtype), dim=dim, low=low, high=high, step=step

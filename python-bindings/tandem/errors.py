@@ -11,6 +11,10 @@ class CaptureError(TandemError):
     """The model, loss, optimizer or batch cannot be captured as one static training step."""
 
 
+class Unsupported(Exception):
+    """An operator whose arguments have no equivalent in the `nn` dialect; the text says which."""
+
+
 class UnsupportedOperatorError(CaptureError):
     """An operator has no equivalent in the `nn` dialect and no decomposition into those that
     have.

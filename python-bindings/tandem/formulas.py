@@ -293,6 +293,8 @@ def eliminate(matrix, right):
     used once, and `right`'s are put in order at the end.
     """
     size = matrix.shape[-1]
+    if size == 0:
+        return right, matrix.new_zeros(matrix.shape[:-1])
     work = torch.cat([matrix, right], -1)
     free = torch.ones(matrix.shape[:-1], dtype=torch.bool)
     order, pivots = [], []

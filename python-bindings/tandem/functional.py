@@ -24,6 +24,7 @@ from . import (  # noqa: F401 - their rules
     scatters,
 )
 from .builder import name_of
+from .empties import remove_empty
 from .formulas import FORMULAS, has_own_memory, strided_in
 from .origins import Origin, tag_new_nodes
 from .reads import storages_of, written_by
@@ -48,6 +49,7 @@ def fake_tensors(tensors):
 def make_functional(graph, arguments, kept, whereabouts):
     """The graph again. `kept(operator)` says what is not decomposed; `whereabouts` follows the nodes."""
     table = without_rules(kept)
+    remove_empty(graph)
     if all(map(_stands_alone, graph.graph.nodes)) and not _complex(graph):
         return _CallByCall(graph, table, whereabouts).run()
 
@@ -78,7 +80,10 @@ class _Replay(torch.fx.Interpreter):
 
     def get_attr(self, target, args, kwargs):
         pair = self.constants.get(target)
-        return super().get_attr(target, args, kwargs) if pair is None else pair
+        if pair is not None:
+            return pair
+        # What comes of it may be written to, as if the step had made it.
+        return torch.ops.aten.lift_fresh.default(super().get_attr(target, args, kwargs))
 
     def run_node(self, node):
         origin = _origin(node, self.whereabouts)

@@ -19,11 +19,19 @@ _PREFIX = "returned."
 
 @dataclass
 class _Leaf:
-    """A leaf of what was returned: a result, by role and name, whose type in PyTorch is `dtype`, or a constant."""
+    """A leaf of what was returned: a result, by role and name, whose type in PyTorch is `dtype`, or a tensor without elements
+    of the shape `empty`, or a constant.
+    """
 
     result: tuple[str, str] | None = None
     dtype: torch.dtype | None = None
     constant: object = None
+    empty: tuple[int, ...] | None = None
+
+    def build(self, result):
+        if self.result is not None:
+            return result(*self.result).to(self.dtype)
+        return self.constant if self.empty is None else torch.empty(self.empty, dtype=self.dtype)
 
 
 def _find_loss(returned):
@@ -68,6 +76,8 @@ class Returned:
                     f"loss_fn returns {name!r} as {leaf.dtype} in layout {leaf.layout}, expected real numbers in"
                     " torch.strided, such as torch.view_as_real gives"
                 )
+            if not leaf.numel():
+                return _Leaf(dtype=leaf.dtype, empty=tuple(leaf.shape))
             self.tensors[_PREFIX + name] = leaf.detach()
             return _Leaf(("output", _PREFIX + name), leaf.dtype)
         if leaf is None or isinstance(leaf, (numbers.Number, str, bytes)):
@@ -83,8 +93,4 @@ class Returned:
 
     def build(self, result):
         """What `loss_fn` returned, of the values that `result(role, name)` gives."""
-        leaves = [
-            leaf.constant if leaf.result is None else result(*leaf.result).to(leaf.dtype)
-            for leaf in self._leaves
-        ]
-        return tree.unflatten(leaves, self._spec)
+        return tree.unflatten([leaf.build(result) for leaf in self._leaves], self._spec)

@@ -139,6 +139,8 @@ class Step:
         self._trained = Trained(model, self._programs.updated)
         self._rates_checked = False
         self._varying = recipe.wanted.varying if recipe is not None else frozenset()
+        # They may be none: of a loss that no parameter decides.
+        self._has_gradients = recipe is not None and recipe.wanted.gradients
         self._timeline = None
 
     def __repr__(self):
@@ -320,7 +322,7 @@ class Step:
     def gradients(self):
         """{parameter name: gradient} of the last step; the step must be compiled with `gradients=True`."""
         names = [r.name for r in self._last.module.results if r.role == "gradient"]
-        if not names:
+        if not names and not self._has_gradients:
             raise TandemError(
                 "gradients: the step was compiled without them, expected compile(..., gradients=True)"
             )

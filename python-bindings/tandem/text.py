@@ -149,6 +149,14 @@ def _operator(operator, names, number):
     )
 
 
+def _step_location(step):
+    """What is said of the step as a whole is said of the line that gives the loss."""
+    owner = step.outputs[0].owner
+    if owner is None or owner.location is None or owner.location.place is None:
+        return "loc(unknown)"
+    return f'loc("step"({location(owner.location)[4:-1]}))'
+
+
 def print_step(step: Step) -> str:
     """The module. Same step, same text to the byte."""
     names = _Names()
@@ -166,5 +174,6 @@ def print_step(step: Step) -> str:
     lines += [_operator(operator, names, number) for number, operator in enumerate(step.operators)]
     outputs = ", ".join(names[value] for value in step.outputs)
     types = ", ".join(str(value.type) for value in step.outputs)
-    lines += [f"    return {outputs} : {types}", "  }", "}", ""]
+    where = _step_location(step)
+    lines += [f"    return {outputs} : {types} {where}", f"  }} {where}", f"}} {where}", ""]
     return "\n".join(lines)

@@ -173,7 +173,8 @@ def _collect(step, loss, updates, buffers_after, count, gradients, norm):
     new["step/step"] = count + 1
     step.results, tensors = [Result("loss", "loss")], [loss]
     for index, argument in enumerate(step.arguments):
-        if argument.key in new:
+        # One without elements stays as it is.
+        if argument.key in new and new[argument.key].numel():
             step.results.append(Result(argument.role, argument.name, index))
             tensors.append(new[argument.key])
     if step.wanted.gradients:

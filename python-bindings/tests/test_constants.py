@@ -156,3 +156,97 @@ def test_what_nobody_else_has_does_not_change(batches):
 
     step = compiled(net(), loss_fn, batches[0])
     assert torch.isfinite(step(batches[0]))
+
+
+ROWS = torch.rand(4, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+SQUARE = ROWS.T @ ROWS + torch.eye(3, dtype=torch.float64)
+PLACES = torch.tensor([2, 0])
+
+
+def assigned(x, places, rows):
+    y = x.clone()
+    y[places] = rows
+    return y
+
+
+def factors(x):
+    """Cholesky factors of what a net gives, as GPyTorch's and Pyro's guides write them."""
+    y = torch.zeros(4, 2, 2, dtype=x.dtype)
+    at = torch.tril_indices(2, 2)
+    y[:, at[0], at[1]] = x
+    return y @ y.mT
+
+
+OF_CONSTANTS = {
+    "sort": lambda x: x * ROWS.sort(1)[0] + x[:, torch.tensor([2, 0, 1]).argsort()],
+    "top-k": lambda x: x * ROWS.topk(2, 1)[0].sum(1, keepdim=True) + x * ROWS.topk(3)[1],
+    "median": lambda x: x * ROWS.median(1, keepdim=True)[0] + x * ROWS.quantile(0.3),
+    "norms": lambda x: x * nn.functional.layer_norm(ROWS, (3,)) * nn.functional.group_norm(ROWS, 3),
+    "pool": lambda x: x * nn.functional.max_pool1d(ROWS, 3, 1, 1),
+    "attention": lambda x: x @ nn.functional.scaled_dot_product_attention(*[ROWS[None]] * 3)[0].T,
+    "moments": lambda x: x * torch.var_mean(ROWS, 1, keepdim=True)[0] * ROWS.aminmax()[1],
+    "inverse": lambda x: x @ torch.linalg.inv(SQUARE) @ torch.linalg.cholesky(SQUARE),
+    "rows": lambda x: assigned(x, [2, 0], x[:2] * 2),
+    "columns": lambda x: assigned(x.T, PLACES, x[:, :2].T * 2).T,
+    "places twice": lambda x: assigned(x, [1, 1, 3], x[:3] * 2),
+    "factors": factors,
+    "index_copy": lambda x: x.index_copy(0, PLACES, x[:2] * 2),
+    "scatter": lambda x: x.scatter(1, torch.tensor([[0, 2]] * 4), x[:, :2] * 2),
+    "put": lambda x: x.put(PLACES, x[0, :2] * 2),
+}
+
+
+class Scaled(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.w = nn.Parameter(torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64))
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x * self.w)
+
+
+def check_step(function, batch, **options):
+    model = Scaled(function)
+
+    def loss_fn(model, x):
+        return model(x).square().sum()
+
+    expected = loss_fn(model, batch)
+    (gradient,) = torch.autograd.grad(expected, [model.w])
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    step = tandem.compile(model, loss_fn, optimizer, batch, gradients=True, **options)
+    torch.testing.assert_close(step(batch), expected.detach(), rtol=1e-9, atol=0)
+    torch.testing.assert_close(step.gradients()["w"], gradient, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", OF_CONSTANTS)
+def test_operators_of_constants_alone(name):
+    batch = torch.rand(4, 3, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    check_step(OF_CONSTANTS[name], batch, mesh="data=2", micro=2)
+
+
+@pytest.mark.parametrize("options", [{}, {"mesh": "data=2,model=2", "search": "tandem"}])
+def test_all_operators_of_constants_together(options):
+    batch = torch.rand(4, 3, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    check_step(lambda x: sum(f(x).sum() for f in OF_CONSTANTS.values()), batch, **options)
+
+
+def set_row(y, row):
+    y[0] = row
+    return y
+
+
+WRITTEN = {
+    "cosine": lambda x: nn.functional.cosine_similarity(x[:, None], ROWS[None], dim=-1),
+    "copy": lambda x: ROWS.clone().add_(x),
+    "product": lambda x: set_row(ROWS * 1, x[0]),
+    "norm": lambda x: ROWS.norm(dim=1, keepdim=True).clamp_min_(x[0, 0].detach()) * x,
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_write_to_what_comes_of_a_constant(name):
+    before = ROWS.clone()
+    check_step(WRITTEN[name], torch.rand(4, 3, dtype=torch.float64))
+    assert torch.equal(ROWS, before)

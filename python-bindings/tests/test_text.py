@@ -3,11 +3,13 @@ run.
 """
 
 import re
+import types
 
 import pytest
 import tandem
 import torch
 import torch.nn.functional as F
+from tandem.compile import compile_module
 from tandem.text import attribute, dense, inherent_attribute, quote
 from torch import nn
 
@@ -86,6 +88,14 @@ def test_matmuls_have_the_line_of_the_linear_layer():
     found = [line for line in text().splitlines() if '"nn.matmul"' in line]
     assert len(found) == 2
     assert all(f":{number}:" in line for line in found)
+
+
+def test_an_error_of_the_whole_step_has_the_line_of_the_loss():
+    broken = text().replace("nn.updates = 0 : i64", "nn.updates = 99 : i64", 1)
+    (number,) = lines_of("loss")
+    message = rf"^\S*test_text\.py:{number}: result 1 updates argument 99, but there are 17$"
+    with pytest.raises(tandem.CompileError, match=message):
+        compile_module(types.SimpleNamespace(mlir=broken))
 
 
 def test_update_names_its_parameter():

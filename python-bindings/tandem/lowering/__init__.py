@@ -126,8 +126,16 @@ class _Lowering:
             )
         except Unsupported as error:
             raise self._unsupported(node, str(error)) from error
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            given = ", ".join(
+                str(self.values[n].type) for n in node.all_input_nodes if self._is_one(n)
+            )
+            raise self._unsupported(node, f"of {given}, in this way") from error
         self._check(node, result)
         return self._wrapped(node, result)
+
+    def _is_one(self, node):
+        return isinstance(self.values[node], Value)
 
     def _plain(self, tree):
         def plain(leaf):
@@ -208,13 +216,46 @@ def _needed(graph):
 _signature = functools.lru_cache(maxsize=None)(inspect.signature)
 
 
-def _apply(lowering, *arguments_and_keywords):
-    builder, arguments, keywords = arguments_and_keywords
+def _apply(lowering, builder, arguments, keywords):
     try:
-        _signature(lowering).bind(builder, *arguments, **keywords)
+        bound = _signature(lowering).bind(builder, *arguments, **keywords)
     except TypeError as error:
         raise Unsupported(f"this overload: {error}") from error
+    if _names_dimension(bound) and _is_scalar(arguments[0]):
+        return _apply_to_one(lowering, builder, arguments, keywords)
     return lowering(builder, *arguments, **keywords)
+
+
+def _is_scalar(value):
+    return isinstance(value, Value) and not value.shape
+
+
+def _names_dimension(bound):
+    names = bound.signature.parameters.keys() & {"dim", "dim0"}
+    given = (bound.arguments.get(n, bound.signature.parameters[n].default) for n in names)
+    return any(isinstance(dim, int) and not isinstance(dim, bool) for dim in given)
+
+
+def _apply_to_one(lowering, b, arguments, keywords):
+    """An operator along a dimension takes a tensor that has none for one of a single element, as PyTorch does."""
+
+    def longer(value):
+        return b.reshape(value, (1,)) if _is_scalar(value) else value
+
+    expected = b.out if isinstance(b.out, list) else [b.out]
+    ones = [out and replace(out, shape=out.shape or (1,)) for out in expected]
+    b.out = ones if isinstance(b.out, list) else ones[0]
+    arguments, keywords = (
+        torch.fx.node.map_aggregate(tree, longer) for tree in (arguments, keywords)
+    )
+    result = lowering(b, *arguments, **keywords)
+    many = isinstance(result, (list, tuple))
+    made = [
+        b.reshape(value, out.shape) if value is not None and out is not None else value
+        for value, out in zip(result if many else [result], expected, strict=False)
+    ]
+    b.out = expected if isinstance(b.out, list) else expected[0]
+    return made if many else made[0]
 
 
 def _type(tensor):

@@ -51,8 +51,6 @@ def _cut_to(b, x, index, dim):
 
 @lowers("gather")
 def _gather(b, x, dim, index, sparse_grad=False):
-    if not x.shape:
-        return x
     dim = normalize_dim(dim, len(x.shape))
     return b.gather(_cut_to(b, x, index, dim), b.convert(index, torch.int64), dim)
 
@@ -70,6 +68,8 @@ def _hits(b, shape, dim, index):
 
 def _scatter_into_zeros(b, shape, dim, index, source):
     """Adds `source` at `index` into zeros of `shape`."""
+    if 0 in index.shape:
+        return b.full(shape, 0, source.dtype)
     if _is_single(shape, dim, index):
         return b.expand(b.select(_hits(b, shape, dim, index), source, 0, source.dtype), shape)
     total = b.scatter_add(source, index, dim, shape[dim])
@@ -119,8 +119,6 @@ def _is_last(b, index, dim):
 def _scatter(b, x, dim, index, source, reduce=None):
     if reduce is not None:
         raise Unsupported(f"reduce = {reduce!r}")
-    if not x.shape:
-        return b.as_value(source, x.dtype)
     dim = normalize_dim(dim, len(x.shape))
     if _is_single(x.shape, dim, index):
         return b.select(_hits(b, x.shape, dim, index), source, x, x.dtype)

@@ -79,8 +79,6 @@ def _amin(b, x, dims=None, keepdim=False):
 def _extremum(b, x, dim, keepdim, name):
     if dim is None:
         return b.reduce(name, x, range(len(x.shape)))
-    if not x.shape:
-        return [x, b.constant(0, torch.int64)]
     dim = normalize_dim(dim, len(x.shape))
     indices = b.argmax(x if name == "max" else b.unary("neg", x), dim, keepdim)
     return [b.reduce(name, x, [dim], keepdim), indices]
@@ -131,7 +129,7 @@ def _all(b, x, dims=None, keepdim=False):
 @lowers("cumsum")
 def _cumsum(b, x, dim, dtype=None):
     x = b.convert(x, b.out.dtype)
-    return b.emit("cumsum", [x], x.type, dim=normalize_dim(dim, len(x.shape))) if x.shape else x
+    return b.emit("cumsum", [x], x.type, dim=normalize_dim(dim, len(x.shape)))
 
 
 def _topk_types(b, x, dim, k):

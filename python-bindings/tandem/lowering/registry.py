@@ -6,11 +6,9 @@ those without an equivalent). It serves every overload of the operator, and its 
 form.
 """
 
+from ..errors import Unsupported  # noqa: F401 - for those that are registered
+
 LOWERINGS = {}
-
-
-class Unsupported(Exception):
-    """An operator whose arguments have no equivalent; the text says which."""
 
 
 def lowers(*names):

@@ -105,8 +105,6 @@ def _spread(b, x, dim, size, start, step):
 @lowers("slice_backward")
 def _slice_backward(b, gradient, sizes, dim, start, end, step):
     dim = normalize_dim(dim, len(sizes))
-    if gradient.shape[dim] == 0:
-        return b.full(sizes, 0, gradient.dtype)
     start, _ = _bounds(start, end, sizes[dim])
     return _spread(b, gradient, dim, sizes[dim], start, step)
 
@@ -175,6 +173,7 @@ def _unbind(b, x, dim=0):
 
 @lowers("cat")
 def _cat(b, tensors, dim=0):
+    # Those without elements may have one dimension only.
     tensors = [tensor for tensor in tensors if 0 not in tensor.shape]
     dim = normalize_dim(dim, len(b.out.shape))
     return b.cat([b.convert(tensor, b.out.dtype) for tensor in tensors], dim)
@@ -339,18 +338,23 @@ def _iota(b, length, *, start=0, step=1, **_):
 def _linspace(b, start, end, steps, **_):
     """From both ends to the middle, as PyTorch; integers are cut off from float64."""
     dtype = b.out.dtype
-    if not dtype.is_floating_point:
-        start, end = int(start), int(end)
     computed = dtype if dtype in (torch.float32, torch.float64) else torch.float64
-    step = (end - start) / max(steps - 1, 1)
+    if isinstance(start, Value) or isinstance(end, Value):
+        if not dtype.is_floating_point:
+            raise Unsupported("integers between ends that are tensors")
+        start, end = b.as_value(start, computed), b.as_value(end, computed)
+        step = b.binary("div", b.binary("sub", end, start), max(steps - 1, 1))
+    else:
+        start, end = (start, end) if dtype.is_floating_point else (int(start), int(end))
+        step = (end - start) / max(steps - 1, 1)
     index = b.iota(b.out.shape, 0)
     position = b.convert(index, computed)
     left = b.binary("add", b.binary("mul", position, step), start)
     ahead = b.binary("sub", steps - 1, position)
     right = b.binary("sub", end, b.binary("mul", ahead, step))
-    return b.convert(
-        b.select(b.compare("lt", index, max(steps // 2, 1)), left, right, computed), dtype
-    )
+    # A single one is the start.
+    is_left = b.compare("lt", index, max(steps // 2, 1))
+    return b.convert(b.select(is_left, left, right, computed), dtype)
 
 
 @lowers("eye")
