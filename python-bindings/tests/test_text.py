@@ -93,7 +93,7 @@ def test_matmuls_have_the_line_of_the_linear_layer():
 def test_an_error_of_the_whole_step_has_the_line_of_the_loss():
     broken = text().replace("nn.updates = 0 : i64", "nn.updates = 99 : i64", 1)
     (number,) = lines_of("loss")
-    message = rf"^\S*test_text\.py:{number}: result 1 updates argument 99, but there are 17$"
+    message = rf"^\S*test_text\.py:{number}: result 1 updates argument 99, but there are \d+$"
     with pytest.raises(tandem.CompileError, match=message):
         compile_module(types.SimpleNamespace(mlir=broken))
 

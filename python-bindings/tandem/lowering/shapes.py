@@ -173,6 +173,8 @@ def _unbind(b, x, dim=0):
 
 @lowers("cat")
 def _cat(b, tensors, dim=0):
+    if 0 in b.out.shape:
+        return b.full(b.out.shape, 0, b.out.dtype)
     # Those without elements may have one dimension only.
     tensors = [tensor for tensor in tensors if 0 not in tensor.shape]
     dim = normalize_dim(dim, len(b.out.shape))
