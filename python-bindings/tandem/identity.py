@@ -178,11 +178,10 @@ class Identity:
 
     def check_gradients(self, nodes):
         """CaptureError for a parameter that the loss reads past the model, as `nodes` of autograd say: its gradient would be lost."""
-        owners = {id(tensor): key for key, tensor in self._tensors.items()}
-        for node in nodes:
-            tensor = getattr(node, "variable", None)
-            if id(tensor) in owners:
-                name = owners[id(tensor)].partition("/")[2]
+        read = {id(getattr(node, "variable", None)) for node in nodes}
+        for key, tensor in self._tensors.items():
+            if id(tensor) in read:
+                name = key.partition("/")[2]
                 raise CaptureError(
                     f"{self._place(tensor)}: parameter {name!r} is read past the model, where it has no gradient, expected"
                     f" model.get_parameter({name!r}), or an attribute, of the model that the function gets"

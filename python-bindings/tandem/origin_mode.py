@@ -1,9 +1,11 @@
 """Under the tracer: what each operator of a step comes from, what it draws, reads and writes."""
 
+import operator as python_operator
+
 import torch
 import torch.utils._pytree as pytree
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.fx.experimental.proxy_tensor import get_proxy_mode
+from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .attention import scores_drawn
@@ -20,14 +22,36 @@ from .writes import declaring, operands_written
 _DEVICE = torch.ops.prim.device.default
 
 
+# What makes a tensor of a step's own from a literal.
+_LITERAL = torch.ops.aten.lift_fresh.default
+
+
+def _is_constant(tensor):
+    """Whether a tensor is none of the step's, or a view of such a one."""
+    if not isinstance(tensor, FakeTensor):
+        return isinstance(tensor, torch.Tensor)
+    slot = get_proxy_slot(tensor, get_proxy_mode().tracer, None)
+    node = slot.proxy.node if slot is not None else None
+    while node is not None and node.op == "call_function":
+        if node.target is python_operator.getitem or _gives_view(node.target):
+            node = node.args[0]
+        else:
+            return False
+    return node is not None and node.op == "get_attr"
+
+
+def _gives_view(operator):
+    returns = operator._schema.returns if isinstance(operator, torch._ops.OpOverload) else ()
+    return operator is not _LITERAL and any(each.alias_info is not None for each in returns)
+
+
 def _check_written(operator, args, kwargs, location):
     """CaptureError for a write to a tensor that is none of the step's: eager would go on with what is there."""
-    for value in operands_written(operator, args, kwargs):
-        if isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor):
-            raise CaptureError(
-                f"{location}: a tensor is written to that is no parameter, no buffer and none that the step makes,"
-                " expected a buffer, as module.register_buffer makes one"
-            )
+    if any(map(_is_constant, operands_written(operator, args, kwargs))):
+        raise CaptureError(
+            f"{location}: a tensor is written to that is no parameter, no buffer and none that the step makes,"
+            " expected a buffer, as module.register_buffer makes one"
+        )
 
 
 class OriginMode(TorchDispatchMode):

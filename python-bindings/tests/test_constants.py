@@ -250,3 +250,31 @@ def test_a_write_to_what_comes_of_a_constant(name):
     before = ROWS.clone()
     check_step(WRITTEN[name], torch.rand(4, 3, dtype=torch.float64))
     assert torch.equal(ROWS, before)
+
+
+def adopted(y, x):
+    y[0] = x[0].detach()
+
+
+INTO = {
+    "view": lambda y, x: y.view(-1).add_(1),
+    "row": lambda y, x: y[0].add_(1),
+    "value": adopted,
+    "chunk": lambda y, x: y.chunk(2)[0].mul_(2),
+    "data": lambda y, x: y.data.mul_(2),
+    "transposed": lambda y, x: y.t().copy_(x.detach().t()),
+}
+
+
+@pytest.mark.parametrize("name", INTO)
+def test_a_write_into_a_constant(name):
+    def write(x):
+        INTO[name](ROWS, x)
+        return ROWS * x
+
+    before = ROWS.clone()
+    model, batch = Scaled(write), torch.rand(4, 3, dtype=torch.float64)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with pytest.raises(tandem.CaptureError, match=r"test_constants.py:\d+: a tensor is written to"):
+        tandem.export(model, lambda m, x: m(x).sum(), optimizer, batch)
+    assert torch.equal(ROWS, before)
