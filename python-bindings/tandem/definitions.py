@@ -233,6 +233,8 @@ _DEFINITIONS = {
     torch.nonzero: masks.nonzero,
     torch.Tensor.nonzero: masks.nonzero,
     torch.where: masks.where,
+    torch.tensor_split: reads.tensor_split,
+    torch.Tensor.tensor_split: reads.tensor_split,
     torch.Tensor.numpy: reads.array,
     torch.Tensor.__array__: reads.array,
     torch.Tensor.data.__set__: _set_data,

@@ -93,11 +93,35 @@ def masked_select(x, mask):
     return getitem(x.expand(shape), mask.expand(shape))
 
 
+def _values_of(part):
+    """Of a part of an index that is a mask which follows from no argument, its values; else None."""
+    if not isinstance(part, torch.Tensor) or not part.dim():
+        return None
+    if part.dtype not in (torch.bool, torch.uint8):
+        return None
+    return constant_of(part) if isinstance(part, FakeTensor) else part
+
+
+def _numbered(parts):
+    """An index with the places of known masks in place of these; None where there is none."""
+    known = [_values_of(part) for part in parts]
+    if all(mask is None for mask in known):
+        return None
+    pieces = [
+        (part,) if mask is None else places_of(mask)
+        for part, mask in zip(parts, known, strict=True)
+    ]
+    return tuple(part for piece in pieces for part in piece)
+
+
 def getitem(x, index):
     """x[mask], x[mask.nonzero()...] and x[torch.where(mask)]; None for every other index."""
     parts = index if isinstance(index, tuple) else (index,)
     if not parts or not isinstance(x, FakeTensor):
         return None
+    numbered = _numbered(parts)
+    if numbered is not None:
+        return x[numbered]
     if isinstance(parts[0], Places):
         mask = parts[0].mask
         numbered = all(
@@ -109,9 +133,6 @@ def getitem(x, index):
     mask = parts[0]
     if not _is_mask(mask) or mask.shape != x.shape[: mask.dim()]:
         return None
-    constant = constant_of(mask)
-    if constant is not None:
-        return x[(*places_of(constant), *parts[1:])]
     if all(
         part is Ellipsis or (isinstance(part, slice) and part == slice(None)) for part in parts[1:]
     ):
@@ -126,6 +147,10 @@ def setitem(x, index, value):
     parts = index if isinstance(index, tuple) else (index,)
     if not parts or not isinstance(x, FakeTensor) or not isinstance(value, (torch.Tensor, Masked)):
         return None
+    numbered = _numbered(parts)
+    if numbered is not None:
+        x[numbered] = value
+        return x
     mask = parts[0].mask if isinstance(parts[0], Places) and len(parts) == 1 else parts[0]
     rest = parts[1:]
     if not _is_mask(mask) or mask.shape != x.shape[: mask.dim()]:

@@ -97,7 +97,9 @@ class OriginMode(TorchDispatchMode):
                 self.watch.check(location)
             self.location = location
             self.location_of_sequence.setdefault(torch.autograd._get_sequence_nr() - 1, location)
-        if operator is EQUAL and args[0].shape == args[1].shape:
+        if operator is EQUAL:
+            if args[0].shape != args[1].shape:
+                return False  # Whatever they hold.
             operator, args = READ, [torch.eq(*args).all()]
         if operator is READ and isinstance(args[0], FakeTensor):
             updates = self.phase == UPDATE

@@ -50,6 +50,13 @@ def tolist(x):
     return [tolist(part) for part in x.unbind(0)] if x.dim() else READ(x)
 
 
+def tensor_split(x, tensor_indices_or_sections, dim=0):
+    """`x.tensor_split` by a constant tensor; None for what stays PyTorch's."""
+    places = tensor_indices_or_sections
+    known = constant_of(places) if isinstance(places, FakeTensor) else None
+    return None if known is None else x.tensor_split(known.tolist(), dim)
+
+
 def array(x, *_, **__):
     """`tensor.numpy()`, also by way of NumPy's and SciPy's functions."""
     if not isinstance(x, FakeTensor):

@@ -280,7 +280,7 @@ class TracedStep:
             if gradient is not None and gradient.layout != torch.strided:
                 raise CaptureError(
                     f"gradient of {self.parameters[i].name!r}: found layout {gradient.layout},"
-                    f" expected torch.strided"
+                    f" expected torch.strided: an embedding has sparse=True, which sparse=False replaces"
                 )
         # Parameters without elements are no part of a step, as nothing is computed of them.
         return {i: g for i, g in gradients.items() if g is not None and g.numel()}

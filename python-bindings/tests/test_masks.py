@@ -254,3 +254,29 @@ def test_experts_by_their_places_say_how_to_write_them(use):
         expected.backward()
         eager.step()
         torch.testing.assert_close(step(x), expected.detach(), rtol=1e-9, atol=0)
+
+
+KNOWN = torch.tensor([True, False, True, True, False])
+
+
+def known_masks(model, batch):
+    """Masks with values: a global, one that is made in the step, and places by a tensor."""
+    scores = model(batch[0])
+    made_here = torch.arange(5) % 2 == 0
+    first, rest = scores.tensor_split(torch.tensor([2]), 1)
+    return (
+        scores.T[KNOWN].square().mean()
+        + scores[:, made_here].exp().mean()
+        + (first @ rest[:2]).mean()
+    )
+
+
+def unequal_shapes(model, batch):
+    scores = model(batch[0])
+    return scores.square().mean() if torch.equal(scores, scores[:3]) else scores.exp().mean()
+
+
+@pytest.mark.parametrize("loss", [known_masks, unequal_shapes])
+def test_what_is_known_of_masks_and_shapes_is_no_data(loss):
+    model, optimizer = made()
+    compare(model, loss, optimizer, batches())
