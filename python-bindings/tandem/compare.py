@@ -374,6 +374,9 @@ def _state_slack(name, found, expected, gradients, floor, training):
     if not apart:
         return 0.0
     slack = apart * exempt_elements(parameter, gradients)
+    shape = expected.states[name].shape
+    if shape != slack.shape:  # a state of sums, or of its elements in another order
+        return torch.full(shape, slack.max().item(), dtype=torch.float64)
     if f"{state}.".startswith(_SECOND_MOMENTS):
         slack *= 2 * (floor + decay * expected.parameters[parameter].double().abs()) + apart
     return slack

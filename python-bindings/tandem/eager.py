@@ -18,6 +18,8 @@ from .compare import History
 from .errors import ModelFileError
 from .model_file import explained
 from .precision import casting
+from .state_dicts import OF_GROUP, is_own, plain_number
+from .types import is_number
 
 _GROUPED_MM = [
     getattr(module, name)
@@ -245,8 +247,10 @@ def _convert(model, dtype):
 class Eager:
     """A model of its own that eager trains step by step, in element type `dtype`."""
 
-    def __init__(self, model, values, file, dtype, seed, random_calls):
-        """`file` is a `ModelFile`, which made `model`, with these values, from `seed`, and makes another one."""
+    def __init__(self, model, values, file, dtype, seed, random_calls, states=()):
+        """`file` is a `ModelFile`, which made `model`, with these values, from `seed`, and makes another one. `states` are the
+        names of those of the captured step, of which some are numbers here.
+        """
         again = make_again(file, model, values, seed)
         self.model = _convert(_convert(again, file.dtype), dtype)
         self.optimizer = file.make_optimizer(self.model)
@@ -254,7 +258,7 @@ class Eager:
         # In float64 nothing is cast: that is what the casts are compared with.
         self.precision = None if dtype == torch.float64 else file.precision
         self.seed, self.random_calls = seed, random_calls
-        self.moved = {}
+        self.moved, self.states = {}, states
         # What the first forward pass registers it makes from constants, and a captured step makes it anew.
         self._buffers = {name for name, _ in self.model.named_buffers()}
 
@@ -275,6 +279,8 @@ class Eager:
         history.buffers = {n: _pairs(b.detach()).clone() for n, b in own}
         history.buffers["(step)"] = torch.tensor(number + 1)
         history.states = {name: value.detach().clone() for name, value in self._states().items()}
+        for name, (holder, key) in self._numbers().items():
+            history.states[name] = torch.tensor(float(holder[key]), dtype=torch.float64)
         return history
 
     def _loss_and_gradients(self, batch, number, choices):
@@ -288,7 +294,7 @@ class Eager:
         return loss.item()
 
     def _states(self):
-        """{`exp_avg.<parameter>`: tensor}, as the captured step names them."""
+        """{`exp_avg.<parameter>`: tensor}, as the captured step names them, without numbers."""
         return {
             f"{state}.{name}": value
             for name, parameter in self.model.named_parameters()
@@ -296,16 +302,39 @@ class Eager:
             if state != "step" and isinstance(value, torch.Tensor)
         }
 
+    def _numbers(self):
+        """{name of a state of the captured step: (dict that has it as a number, its key)}."""
+        named, found = dict(self.model.named_parameters()), {}
+        for full in self.states:
+            state, _, name = full.partition(".")
+            holder = self.optimizer.state.get(named.get(name), {})
+            if not is_own(state):
+                state = state.removeprefix(OF_GROUP)
+                holder = self._group_of(named[name])
+            if is_number(holder.get(state)):
+                found[full] = holder, state
+        return found
+
+    def _group_of(self, parameter):
+        return next(
+            group
+            for group in self.optimizer.param_groups
+            if any(p is parameter for p in group["params"])
+        )
+
     def load(self, values):
         """Goes on from the values that another run had after the same number of steps."""
         own = (
             dict(self.model.named_parameters()) | dict(self.model.named_buffers()) | self._states()
         )
-        self.moved = {}
+        self.moved, numbers = {}, self._numbers()
         with torch.no_grad():
             for name, value in (values.parameters | values.buffers | values.states).items():
                 if name in own:
                     _pairs(own[name]).copy_(value)
+                elif name in numbers:
+                    holder, key = numbers[name]
+                    holder[key] = plain_number(value)
 
     def nudge(self, precision, seed):
         """Moves every parameter at random: by at most one unit in the last place of `precision`, or, if it has more

@@ -15,16 +15,13 @@ import torch
 
 from .errors import CaptureError, TandemError
 from .locations import location_of_traceback
+from .types import is_number
 
 # Up to so many elements steps are tried on tensors of the parameters' shapes, and else with dimensions cut to `_LONGEST`.
 _MOST, _LONGEST = 2**18, 6
 _CONTAINERS = (list, dict, set)
 # What a step reads from a group as an argument, or as a choice between ways to compute the same.
 IMPLEMENTATIONS = {"foreach", "fused", "capturable", "differentiable"}
-
-
-def is_number(value):
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 class Recorder(dict):

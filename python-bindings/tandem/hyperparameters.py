@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 
 from .errors import CheckpointError
-from .experiments import is_number
+from .types import is_number
 
 
 def _kind(value):

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 import torch
 
 from .errors import CaptureError, StateError
-from .experiments import IMPLEMENTATIONS, is_number
+from .experiments import IMPLEMENTATIONS
+from .state_dicts import OF_GROUP
 from .traced_updates import TracedUpdates, init_of, step_of, updates_alone
+from .types import is_number
 
 # Those with formulas; AdamW is a class of Adams.
 _FORMULAS = {torch.optim.SGD: "SGD", torch.optim.Adam: "Adam", torch.optim.Adafactor: "Adafactor"}
@@ -25,13 +27,6 @@ _OF_SCHEDULERS = {"initial_lr", "max_lr", "min_lr", "max_momentum", "base_moment
 _ALWAYS = frozenset({"weight_decay", "eps"})
 # Those of formulas that are constants of the step until they change, and then arguments of another Program.
 _CYCLED = ("momentum", "betas")
-# Before the name of a number that steps change in a parameter group: a state of the group's first parameter.
-OF_GROUP = "group:"
-
-
-def is_own(state):
-    """Whether a state is its parameter's, and none of a group."""
-    return not state.startswith(OF_GROUP)
 
 
 @dataclass

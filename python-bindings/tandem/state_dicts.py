@@ -7,8 +7,16 @@ import torch
 
 from .arguments import Argument, Viewed
 from .errors import StateError
-from .types import as_complex, as_real
+from .types import as_complex, as_real, is_number
 from .wrappers import renamed
+
+# Before the name of a number that steps change in a parameter group: a state of the group's first parameter.
+OF_GROUP = "group:"
+
+
+def is_own(state):
+    """Whether a state is its parameter's, and none of a group."""
+    return not state.startswith(OF_GROUP)
 
 
 @dataclass
@@ -91,5 +99,4 @@ def plain_number(tensor):
 
 def as_tensor(value):
     """Of a number as well, which is a float64 in a step."""
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return torch.tensor(float(value), dtype=torch.float64) if number else value
+    return torch.tensor(float(value), dtype=torch.float64) if is_number(value) else value

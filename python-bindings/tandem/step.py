@@ -14,10 +14,9 @@ from . import job as jobs
 from .clipping import NORM, expect_none_behind
 from .counts import Counts
 from .errors import RunError, StateError, TandemError
-from .experiments import is_number
 from .explanations import explain
 from .native import native
-from .optimizers import FunctionalOptimizer, is_fresh_state, is_own
+from .optimizers import FunctionalOptimizer, is_fresh_state
 from .outdated import Trained, expect_current_values, names_of_state
 from .programs import Loaded, Programs, describe, read
 from .python_state import Flags
@@ -27,11 +26,12 @@ from .state_dicts import (
     check_dict,
     checked,
     count_of,
+    is_own,
     plain_number,
     under_own_names,
 )
 from .timeline import report
-from .types import DTYPES
+from .types import DTYPES, is_number
 from .watch import Watch, check_schedulers, is_same_state
 
 # Key of a Tandem step's own values in an optimizer's state dict; torch.optim ignores it.

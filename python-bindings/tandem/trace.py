@@ -22,13 +22,13 @@ from .functional import fake_tensors, make_functional
 from .identity import BatchMemory, Overlaid
 from .joining import join
 from .on_host import on_host
-from .optimizers import is_own
 from .origin_mode import OriginMode
 from .origins import BACKWARD, UPDATE, Whereabouts
 from .python_state import RandomWatch, refuse, refuse_left
 from .reads import Reads
 from .rebound import Parted, Placed
 from .returned import Returned
+from .state_dicts import is_own
 from .traced_step import TracedStep, Written
 from .tracer_errors import explained
 from .updates import Updates, location_of

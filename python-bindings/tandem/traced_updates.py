@@ -20,7 +20,6 @@ from .experiments import (
     Recorder,
     check_kept,
     explained,
-    is_number,
     like,
     marks,
     plain_group,
@@ -28,6 +27,7 @@ from .experiments import (
 )
 from .paths import Paths
 from .traced_numbers import SMALLEST, Number, TensorsAsNumbers, functions_of_numbers
+from .types import is_number
 
 # They look at all parameters, call the loss again, or want sparse gradients.
 _REFUSED = (torch.optim.LBFGS, torch.optim.SparseAdam)

@@ -1,5 +1,7 @@
 """Element types as Programs, PyTorch and safetensors call them."""
 
+import numbers
+
 import torch
 
 DTYPES = {
@@ -37,3 +39,8 @@ def as_real(tensor):
 def as_complex(tensor, is_complex=True):
     """What `as_real` was made of."""
     return torch.view_as_complex(tensor) if is_complex else tensor
+
+
+def is_number(value):
+    """Of Python's; a truth is none."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)

@@ -70,7 +70,9 @@ class Subject:
         return self.module.precision == torch.float64
 
     def eager(self, dtype):
-        return Eager(self.model, self.values, self.file, dtype, self.seed, self.module.random_calls)
+        states = [a.name for a in self.module.arguments if a.role == "state"]
+        calls = self.module.random_calls
+        return Eager(self.model, self.values, self.file, dtype, self.seed, calls, states)
 
 
 def _values(step):
@@ -109,7 +111,7 @@ def _kept_in(module):
 def _training(module, model, optimizer, steps):
     names = {id(p): name for name, p in model.named_parameters()}
     rates = {
-        names[id(p)]: float(g.get("lr", 0.0)) for g in optimizer.param_groups for p in g["params"]
+        names[id(p)]: float(g.get("lr") or 0.0) for g in optimizer.param_groups for p in g["params"]
     }
     results = {role: {r.name for r in module.results if r.role == role} for role in _RESULTS}
     written = frozenset(results["parameter"] - results["gradient"])

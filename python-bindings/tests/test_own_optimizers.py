@@ -278,6 +278,15 @@ def test_goes_on_from_where_an_optimizer_is(kind):
     train(step, twin, eager, batches[5:])
 
 
+def test_a_checkpoint_has_numbers_of_groups(tmp_path):
+    step, twin, eager = pair(Estimating)
+    train(step, twin, eager, regression(2))
+    step.save(tmp_path)
+    other, *_ = pair(Estimating, "zero")
+    other.load(tmp_path)
+    train(other, twin, eager, regression(4)[2:])
+
+
 def test_float32_keeps_the_types_of_states():
     torch.set_default_dtype(torch.float32)
     model = small(nn.Tanh()).float()

@@ -161,6 +161,35 @@ def model(): return Net()
     assert main(["verify", write(text), "--mesh", "data=2", "--micro", "2"]) == 0
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_numbers_in_states_and_groups_are_compared(write, capsys, dtype):
+    """Eager keeps them as numbers; below float64 it goes on from those of the step. The rate of the optimizer is None."""
+    path = write("""
+class Own(torch.optim.Optimizer):
+    def __init__(self, parameters):
+        super().__init__(parameters, dict(lr=None, d=1e-2, k=0))
+    @torch.no_grad()
+    def step(self):
+        group = self.param_groups[0]
+        total = 0.0
+        for p in group["params"]:
+            state = self.state[p]
+            if not state:
+                state["p0"], state["t"] = p.flatten().clone(), 0
+            state["t"] += 0.5
+            total += torch.dot(p.grad.flatten(), state["p0"] - p.flatten()).item()
+            p.sub_(p.grad * group["d"] / state["t"])
+        group["d"] = max(group["d"], min(total, 1.1 * group["d"]))
+        group["k"] += 1
+def model(): return layers()
+def optimizer(m): return Own(m.parameters())
+""")
+    assert main(["verify", path, "--steps", "3", "--dtype", dtype]) == 0
+    out = capsys.readouterr().out
+    assert all(f"state     {name}" in out for name in ("group:d.0.weight", "group:k.0.weight"))
+    assert all(f"{name}.2.bias" in out for name in ("p0", "t"))
+
+
 def test_values_that_are_no_numbers_in_a_mask(write):
     text = """
 class Net(nn.Module):
