@@ -62,6 +62,11 @@ def is_of_user(function):
     return not _is_internal(path) and not path.startswith(_PACKAGES)
 
 
+def is_of_library(function):
+    """Whether a function is PyTorch's, Tandem's or of the standard library."""
+    return _is_internal(function.__code__.co_filename)
+
+
 @functools.lru_cache(maxsize=4096)
 def _readable(path):
     """A path that does not depend on the machine: below the package folder or the current one."""

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
+from torch.optim import optimizer as of_all
 
 from .errors import CaptureError, StateError
 from .experiments import IMPLEMENTATIONS
@@ -110,7 +111,7 @@ class FunctionalOptimizer:
             )
         self.kind = _formula_of(type(optimizer))
         self.traced = TracedUpdates(optimizer) if self.kind is None else None
-        hooks = (*optimizer._optimizer_step_pre_hooks, *optimizer._optimizer_step_post_hooks)
+        hooks = _step_hooks(optimizer)
         if hooks:
             raise CaptureError(
                 f"optimizer {type(optimizer).__qualname__}: found {len(hooks)} step hooks, expected none: what they do to"
@@ -428,6 +429,19 @@ class FunctionalOptimizer:
         groups = [(index, options, own) for index, ((options, _), own) in enumerate(pairs)]
         known = {i: self.traced.states(*self._tensor_and_options(i)) for i in states}
         return self.traced.run(inputs, groups, starts, known, self.numbers(), value_of)
+
+
+def _step_hooks(optimizer):
+    """Those of users, of this optimizer or of all."""
+    every = (
+        optimizer._optimizer_step_pre_hooks,
+        optimizer._optimizer_step_post_hooks,
+        of_all._global_optimizer_pre_hooks,
+        of_all._global_optimizer_post_hooks,
+    )
+    found = [hook for hooks in every for hook in hooks.values()]
+    # PyTorch's own profiler counts steps.
+    return [hook for hook in found if not str(getattr(hook, "__module__", "")).startswith("torch.")]
 
 
 def _widened(tensor):

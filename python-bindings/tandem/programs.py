@@ -18,15 +18,16 @@ from . import job as jobs
 from .arguments import batch_constants, batch_tensors, kind_of
 from .batches import inputs_for
 from .clipping import NORM
-from .errors import BatchError, CaptureError, CompileError, TandemError
+from .errors import BatchError, CaptureError, CompileError, StateError, TandemError
 from .export import export
 from .native import native
 from .notices import tell
 from .parts import stored_parts, stored_pins
 from .paths import hold
 from .process_batches import told_with
-from .python_state import Flags, Settings, modes, name_of_number
+from .python_state import Flags, modes, name_of_number
 from .rows import check_some
+from .settings import Settings
 from .tree import outline
 from .types import DTYPES, widened
 from .wanted import Wanted
@@ -37,6 +38,21 @@ _STORED = ("parameter", "buffer", "state")
 _MOST = 32
 # Captures for other numbers of the user's, behind which one is told what they take.
 _MANY = 8
+
+
+@contextlib.contextmanager
+def _telling(settings):
+    """Within it what cannot be captured is a StateError that says what was changed; `settings` are those of all processes."""
+    try:
+        yield
+    except CaptureError as error:
+        changes = {n: text for of_process in settings for n, text in of_process.items()}
+        if not changes:
+            raise
+        found = ", ".join(f"{name} is {text} now" for name, text in changes.items())
+        raise StateError(
+            f"{found}, expected what it was for tandem.compile, as the step cannot be captured with it: {error}"
+        ) from error
 
 
 class Loaded:
@@ -133,10 +149,8 @@ class Programs:
         self._ways = {}  # The guards of the captures that differ in nothing else.
         if recipe is not None:
             self._trained = Flags(recipe.model).trained
-            self._flags, self._settings = (
-                Flags(recipe.model),
-                Settings(recipe.model, recipe.loss_fn),
-            )
+            self._flags = Flags(recipe.model)
+            self._settings = Settings(recipe.model, recipe.loss_fn, recipe.optimizer)
 
     @property
     def words(self):
@@ -333,8 +347,10 @@ class Programs:
         recipe, trains = self._recipe, wanted.get("trains", True)
         wanted = wanted | {"parted": self.main.module.parted}
         progress.part("capture")
-        with modes(recipe.model, self._flags.training if trains else {}):
+        before = self._settings.texts()
+        with _telling(settings), modes(recipe.model, self._flags.training if trains else {}):
             module = jobs.together(recipe.job, "capture", lambda: recipe.capture(batch, **wanted))
+        self._settings.ignore(before)
         with told_with(settings):
             jobs.check_module(recipe.job, module)
         return module

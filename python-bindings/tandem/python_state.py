@@ -5,17 +5,13 @@ import contextlib
 import operator
 import random
 import sys
+from itertools import chain
 
 import torch
 
 from .errors import CaptureError, StateError
-from .outside import read_outside
 
 _NUMBERS = (bool, int, float)
-# Of what an attribute can be set to: what Python computes with beside tensors.
-_SETTINGS = (*_NUMBERS, str, type(None))
-# Attributes that every module has, among them `training`, which `Flags` follows.
-_OF_ALL_MODULES = frozenset(torch.nn.Module().__dict__)
 
 
 def detects_anomalies():
@@ -23,25 +19,65 @@ def detects_anomalies():
     return torch.is_anomaly_enabled() and torch.is_anomaly_check_nan_enabled()
 
 
-def _name(kind, name):
+def name_of_place(kind, name):
     return f"{kind} {name!r}" if name else "the model"
 
 
 def name_of_number(module, attribute):
     """Of an attribute, a module by its name."""
-    return f"{_name('module', module)}: attribute {attribute!r}"
+    return f"{name_of_place('module', module)}: attribute {attribute!r}"
+
+
+class Modules:
+    """The modules of a model by name, as they were when this was made."""
+
+    def __init__(self, model):
+        self.named = list(model.named_modules())
+        self._modules = [module for _, module in self.named]
+        self._held = self._now()
+
+    def parameters(self):
+        """Of all modules, one of several names as often."""
+        held = [module._parameters for module in self._modules]
+        return [p for each in held for p in each.values() if p is not None]
+
+    def _now(self):
+        children = [module._modules for module in self._modules]
+        held = list(chain.from_iterable(each.values() for each in children))
+        return held, list(map(len, children)), list(chain.from_iterable(children))
+
+    def are_same(self):
+        """Also by their names."""
+        (now, *names), (before, *others) = self._now(), self._held
+        return names == others and all(map(operator.is_, now, before))
 
 
 class Flags:
     """Which modules train and which parameters have gradients, as they were for the capture."""
 
     def __init__(self, model):
-        self._modules = [(name, m, m.training) for name, m in model.named_modules()]
-        self._parameters = [(name, p, p.requires_grad) for name, p in model.named_parameters()]
+        self._model, self._modules, self._parameters = model, [], []
+        self._read()
+
+    def _read(self):
+        """A module that is new is as it is now, one in the place of another as that was."""
+        training = {name: before for name, _, before in self._modules}
+        requires = {name: before for name, _, before in self._parameters}
+        self._tree = Modules(self._model)
+        self._modules = [(n, m, training.get(n, m.training)) for n, m in self._tree.named]
+        self._parameters = [
+            (n, p, requires.get(n, p.requires_grad)) for n, p in self._model.named_parameters()
+        ]
+
+    def follow(self):
+        """Where modules were put into the model, from now on these count."""
+        if not self._tree.are_same():
+            self._read()
 
     @property
     def training(self):
         """{module: whether it trains}."""
+        self.follow()
         return {module: training for _, module, training in self._modules}
 
     @property
@@ -61,11 +97,12 @@ class Flags:
         """Raises StateError where one is another now, but for parameters that freeze and thaw. A model that was put into eval mode as a whole, to be evaluated,
         goes on training as it was captured.
         """
+        self.follow()
         modules = self._modules if any(m.training for _, m, _ in self._modules) else ()
         for name, module, training in modules:
             if module.training != training:
                 raise StateError(
-                    f"{_name('module', name)}: training is {module.training}, expected {training} as when the"
+                    f"{name_of_place('module', name)}: training is {module.training}, expected {training} as when the"
                     " step was captured; set it back with model.train() or model.eval(), or compile again"
                 )
         for name, parameter, requires in () if may_thaw else self._parameters:
@@ -74,50 +111,6 @@ class Flags:
                     f"parameter {name!r}: requires_grad is {parameter.requires_grad}, expected {requires} as"
                     " when the step was captured; compile again after freezing or unfreezing parameters"
                 )
-
-
-class Settings:
-    """Numbers and texts in attributes of modules, and what the loss reads elsewhere, as they were for the capture. Asked at each step,
-    so that all is in lists.
-    """
-
-    def __init__(self, model, loss_fn):
-        self._model = model
-        self._outside = read_outside(loss_fn, _SETTINGS)
-        self._captured = self._read()
-        self._changes = {}
-
-    def _read(self):
-        """{what it is: text} as they are, which are looked at from now on."""
-        modules = [(name, module.__dict__) for name, module in self._model.named_modules()]
-        self._counts = [(attributes, len(attributes)) for _, attributes in modules]
-        found = {
-            name_of_number(name, key): (attributes, key, value)
-            for name, attributes in modules
-            for key, value in attributes.items()
-            if type(value) in _SETTINGS and key not in _OF_ALL_MODULES
-        }
-        found |= {name: (place, None, place.get(None)) for name, place in self._outside.items()}
-        self._places = [(attributes, key) for attributes, key, _ in found.values()]
-        self._values = [value for *_, value in found.values()]
-        return {
-            name: repr(value) if type(value) in _SETTINGS else "no number or text"
-            for name, (*_, value) in found.items()
-        }
-
-    def changes(self):
-        """{"module 'x': attribute 'y'": text} of those that are others now: a microsecond for ten of modules."""
-        values = [attributes.get(key) for attributes, key in self._places]
-        counts = [len(attributes) == count for attributes, count in self._counts]
-        if all(map(operator.is_, values, self._values)) and all(counts):
-            return self._changes
-        now = self._read()
-        self._changes = {
-            name: text
-            for name in sorted(now.keys() | self._captured.keys())
-            if (text := now.get(name, "no number or text")) != self._captured.get(name)
-        }
-        return self._changes
 
 
 @contextlib.contextmanager
@@ -213,7 +206,7 @@ def refuse(first, second):
         else ", and the second"
     )
     return CaptureError(
-        f"{_name('module', name)}: attribute {attribute!r} is {first[name, attribute]!r} after the first step"
+        f"{name_of_place('module', name)}: attribute {attribute!r} is {first[name, attribute]!r} after the first step"
         f"{again} computes something else; expected equal steps: keep it in a buffer, or run a step of eager, or compile"
         " again, when it changes"
     )
@@ -223,6 +216,6 @@ def refuse_left(name):
     """CaptureError for a tensor that a step leaves in an attribute, `name` as (module, attribute), for the next one."""
     module, attribute = name
     return CaptureError(
-        f"{_name('module', module)}: attribute {attribute!r} holds a tensor of the first step, and the second computes"
+        f"{name_of_place('module', module)}: attribute {attribute!r} holds a tensor of the first step, and the second computes"
         " with it; expected equal steps: keep it in a buffer, which is part of the step, or make it before, in a step of eager"
     )

@@ -257,6 +257,8 @@ class Step:
         self._programs.check_constants()
         self._trained.check()
         changed, optimizer = self._watch.changed(), self._optimizer
+        if changed:
+            _raise_first([self._watch.other_names()])
         alike = hyperparameters.texts(optimizer) | self._flags.texts() if self._job else {}
         return {
             "alike": alike,
