@@ -187,6 +187,13 @@ def _grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corne
     return with_zeros(result, grid) if mode == "nearest" else result
 
 
+def _grid_sampler(input, grid, mode, padding_mode, align_corners):  # noqa: A002
+    """As `F.grid_sample`, with numbers for names."""
+    names = [{number: name for name, number in table.items()} for table in (_SAMPLING, _PADDING)]
+    modes = (names[0][mode], names[1][padding_mode])
+    return _grid_sample(input, grid, *modes, align_corners)
+
+
 def _set_data(tensor, value):
     """A write: the tracer follows values, not whose memory a tensor has."""
     if value.shape != tensor.shape or value.dtype != tensor.dtype:
@@ -219,6 +226,7 @@ _DEFINITIONS = {
     F.gaussian_nll_loss: losses.gaussian_nll_loss,
     F.ctc_loss: losses.ctc_loss,
     F.grid_sample: _grid_sample,
+    **dict.fromkeys((torch.grid_sampler_2d, torch.grid_sampler_3d), _grid_sampler),
     F.embedding_bag: _embedding_bag,
     torch.Tensor.__bool__: reads.truth,
     torch.Tensor.item: reads.item,

@@ -193,6 +193,40 @@ def _cummin(x, dim):
     return _extremum(x, dim, _highest, torch.le)
 
 
+# ---- Where values are not numbers
+
+
+@rule(aten.fmax.default)
+def _fmax(x, y):
+    return torch.where(x.isnan(), y, torch.where(y.isnan(), x, torch.maximum(x, y)))
+
+
+@rule(aten.fmin.default)
+def _fmin(x, y):
+    return torch.where(x.isnan(), y, torch.where(y.isnan(), x, torch.minimum(x, y)))
+
+
+@rule(aten.angle.default)
+def _angle(x):
+    wide = x if x.is_floating_point() else x.to(torch.get_default_dtype())
+    return torch.where(wide < 0, math.pi, torch.where(wide.isnan(), wide, 0.0))
+
+
+@rule(aten.nanmedian.dim)
+def _nanmedian_of(x, dim, keepdim=False):
+    """The lower one of two in the middle; of no numbers, NaN."""
+    values, order = x.sort(dim=dim, stable=True)  # what is not a number comes last
+    count = (~x.isnan()).sum(dim, keepdim=True)
+    place = ((count - 1) // 2).clamp(min=0)
+    found = values.gather(dim, place), order.gather(dim, place)
+    return found if keepdim else tuple(t.squeeze(dim) for t in found)
+
+
+@rule(aten.nanmedian.default)
+def _nanmedian(x):
+    return _nanmedian_of(x.reshape(-1), 0)[0]
+
+
 # ---- Matrices
 
 

@@ -22,6 +22,7 @@ from . import (  # noqa: F401 - their rules
     gamma,
     losses,
     scatters,
+    special_functions,
 )
 from .builder import name_of
 from .empties import remove_empty

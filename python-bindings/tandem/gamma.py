@@ -7,6 +7,7 @@ import math
 import torch
 
 from .formulas import polynomial, rule
+from .special_functions import zeta
 
 aten = torch.ops.aten
 _FROM = 8  # from here on the series is exact to float64's rounding
@@ -103,7 +104,6 @@ def polygamma(n, x):
     if n == 0:
         return digamma(x)
     if n > 1:
-        error = NotImplementedError(f"found n = {n}, expected 0 or 1")
-        error.func = aten.polygamma.default
-        raise error
+        value = zeta(n + 1, x.to(torch.float64)) * (math.factorial(n) * (-1) ** (n + 1))
+        return value.to(x.dtype)
     return _trigamma_of_all(x)

@@ -101,6 +101,21 @@ def solve(A, B, *, left=True):  # noqa: N803
     return solution if left else solution.transpose(-1, -2)
 
 
+def solve_ex(A, B, *, left=True, check_errors=False):  # noqa: N803
+    return torch.return_types.linalg_solve_ex(
+        (solve(A, B, left=left), torch.zeros(A.shape[:-2], dtype=torch.int32))
+    )
+
+
+def tensorsolve(A, B, dims=None):  # noqa: N803
+    """The dimensions `dims` of A, by default none, go to its end."""
+    if dims is not None:
+        kept = [d for d in range(A.dim()) if d not in {dim % A.dim() for dim in dims}]
+        A = A.permute(*kept, *(dim % A.dim() for dim in dims))
+    shape = A.shape[B.dim() :]
+    return solve(A.reshape(B.numel(), -1), B.reshape(-1)).reshape(shape)
+
+
 def householder_product(input, tau):  # noqa: A002
     """The first columns of H_1 H_2 ... H_k, where H_i = I - tau_i v_i v_i^T and v_i is column i from 1 on its diagonal."""
     small(_no("linalg_householder_product"), tau[..., None, :])
@@ -143,6 +158,8 @@ DEFINITIONS = {
     **dict.fromkeys((torch.logdet, torch.Tensor.logdet), logdet),
     **dict.fromkeys((torch.slogdet, torch.linalg.slogdet, torch.Tensor.slogdet), slogdet),
     torch.linalg.solve: solve,
+    torch.linalg.solve_ex: solve_ex,
+    torch.linalg.tensorsolve: tensorsolve,
     **dict.fromkeys(
         (torch.linalg.householder_product, torch.orgqr, torch.Tensor.orgqr), householder_product
     ),
