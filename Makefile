@@ -5,7 +5,7 @@ BUILD ?= build
 JOBS ?= $(shell nproc)
 export TANDEM_BUILD := $(abspath $(BUILD))
 
-.PHONY: help setup setup-cuda build test sanitizers faults mutants fuzz demo demo-hosts demo-cuda verify bench bench-search bench-cpu bench-compile bench-overlap bench-overhead bench-networks bench-checkpoint bench-startup coverage conformance wheel wheel-smoke docs check-gcc format lint clean
+.PHONY: help setup setup-cuda build test sanitizers faults mutants fuzz demo demo-hosts demo-cuda verify bench bench-search bench-cpu bench-compile bench-overlap bench-overhead bench-networks bench-checkpoint bench-startup coverage conformance zoo wheel wheel-smoke docs check-gcc format lint clean
 
 help: ## Print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -77,6 +77,9 @@ coverage: build ## Which models of transformers and layers of torch.nn train as 
 
 conformance: build ## PyTorch's samples of operators, modules and optimizers beside eager (CHECK=1 AGAIN=1 FAILED=1)
 	@.venv/bin/python benchmarks/conformance.py --jobs $(JOBS) $(if $(AGAIN),--again) $(if $(FAILED),--failed) $(if $(CHECK),--check)
+
+zoo: build ## Which models of public zoos train as in eager, in an environment of their own (CHECK=1 AGAIN=1)
+	@scripts/zoo --jobs $(JOBS) $(if $(AGAIN),--again) $(if $(CHECK),--check)
 
 bench-networks: build ## Networks of images on one core, beside eager, channels_last and torch.compile (CHECK=1)
 	@.venv/bin/python benchmarks/networks.py $(if $(CHECK),--check) --json $(BUILD)/bench/networks.json

@@ -25,6 +25,8 @@ _UNDEFINED = frozenset(
     empty empty_like empty_permuted empty_strided new_empty new_empty_strided resize_ resize_as_
     """.split()  # noqa: SIM905 - a list of words is easier to read
 )
+# PyTorch's own values are off by up to 2e-7 (test_formulas.py holds these to SciPy's).
+_INEXACT = ("op.special.bessel_j0", "op.special.bessel_j1")
 
 
 def _is_tensor(leaf):
@@ -150,7 +152,9 @@ class Sample(Case):
         return model(batch)
 
     def in_eager(self):
-        """Raises what eager raises, and ValueError where it gives no finite numbers."""
+        """Raises what eager raises, and ValueError where it gives no finite or exact numbers."""
+        if self.name.startswith(_INEXACT):
+            raise ValueError("eager is not exact here")
         model = self.make()
         loss = self.loss(model, self.batches(1)[0])
         loss.backward()

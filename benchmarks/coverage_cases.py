@@ -22,6 +22,10 @@ def make_tensor(kind, generator):
         return torch.rand(sizes, generator=generator, dtype=torch.float64)
     if name == "integers":  # below the first number
         return torch.randint(sizes[0], sizes[1:], generator=generator)
+    if name == "columns":  # two of integers below the first number, one of real numbers
+        integers = torch.randint(sizes[0], (*sizes[1:], 2), generator=generator)
+        real = torch.rand((*sizes[1:], 1), generator=generator, dtype=torch.float64)
+        return torch.cat([integers.to(torch.float64), real], -1)
     if name == "few":  # labels, most of them -100
         labels = torch.randint(sizes[0], sizes[1:], generator=generator)
         kept = torch.rand(sizes[1:], generator=generator) < 0.2
@@ -92,14 +96,14 @@ class Model(Case):
         return _LOSSES[self.described["loss"]](model(**batch))
 
 
-def _tensors(outputs):
+def floating_tensors(outputs):
     """The floating-point tensors among outputs."""
     if isinstance(outputs, torch.Tensor):
         return [outputs] if outputs.is_floating_point() else []
     values = outputs.values() if hasattr(outputs, "values") else outputs
     if not isinstance(outputs, (list, tuple)) and not hasattr(outputs, "values"):
         return []
-    return [tensor for value in values for tensor in _tensors(value)]
+    return [tensor for value in values for tensor in floating_tensors(value)]
 
 
 def _contrast(outputs):
@@ -111,8 +115,8 @@ def _contrast(outputs):
 
 _LOSSES = {
     "loss": lambda outputs: outputs.loss,
-    "square": lambda outputs: _tensors(outputs)[0].square().mean(),
-    "maps": lambda outputs: sum(t.square().mean() for t in _tensors(outputs)),
+    "square": lambda outputs: floating_tensors(outputs)[0].square().mean(),
+    "maps": lambda outputs: sum(t.square().mean() for t in floating_tensors(outputs)),
     "contrast": _contrast,
 }
 
@@ -150,7 +154,7 @@ class Layer(Case):
         return tuple(make_tensor(kind, generator) for kind in self.kinds)
 
     def loss(self, model, batch):
-        return sum(t.square().mean() for t in _tensors(model(*batch)))
+        return sum(t.square().mean() for t in floating_tensors(model(*batch)))
 
 
 def all_cases():
