@@ -16,7 +16,17 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
 
-from . import losses, masks, matrices, packed, reads, recurrent, requirements, sampling
+from . import (
+    aten_definitions,
+    losses,
+    masks,
+    matrices,
+    packed,
+    reads,
+    recurrent,
+    requirements,
+    sampling,
+)
 from .attention import attention
 from .experts import token_by_token
 from .precision import check_autocast
@@ -251,6 +261,7 @@ _DEFINITIONS = {
     torch.lstm: _lstm,
     **dict.fromkeys(GROUPED_MM, grouped_mm),
 }
+_DEFINITIONS |= aten_definitions.of(_DEFINITIONS)
 
 
 # On autocast's list of what computes in float32, where an operator of PyTorch's stands for the definition.

@@ -5,6 +5,7 @@ import os
 import sys
 import tempfile
 
+from . import outputs
 from .errors import CompileError, TandemError
 from .native import native
 
@@ -18,11 +19,12 @@ def check_time_limit(seconds):
 
 
 def _check_outputs(path, file):
-    """That text can be written to both, each of which may be None; `path` exists then."""
+    """That text can be written to both, each of which may be None."""
     try:
         what = f"path {path!r}"
-        if path is not None:
-            open(os.fspath(path), "a").close()
+        against = path is not None and outputs.reason_against(os.fspath(path), outputs.EXPLANATION)
+        if against:
+            raise ValueError(against)
         what = f"file {file!r}"
         if file is not None:
             file.write("")
@@ -47,6 +49,5 @@ def explain(compiled, module, cluster, recompute, path, file, search_time_limit)
         explained = native().compile(module.mlir, "step.mlir", options)
     print(explained.explanation, end="", file=file)
     if path is not None:
-        with open(path, "w") as text:
-            text.write(explained.explanation_json)
+        outputs.write(path, lambda part: part.write_text(explained.explanation_json))
     return json.loads(explained.explanation_json)

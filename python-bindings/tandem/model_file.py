@@ -125,7 +125,7 @@ def parse_sizes(text):
     return sizes
 
 
-def _import(path):
+def import_file(path):
     """Runs the file, with its folder importable as for `python FILE`."""
     if not path.is_file():
         raise ModelFileError(f"{path}: no such model file")
@@ -162,7 +162,7 @@ def _check_names(path, module):
 def _check_sizes(path, module, chosen, preset):
     """A misspelt name is an error, unless model or batches takes it."""
     known = set(preset)
-    for function in (module.model, module.batches):
+    for function in filter(None, (getattr(module, "model", None), module.batches)):
         parameters = inspect.signature(function).parameters.values()
         known |= {p.name for p in parameters if p.kind is not p.VAR_KEYWORD}
     for name in chosen:
@@ -172,21 +172,26 @@ def _check_sizes(path, module, chosen, preset):
             )
 
 
+def sizes_of(module, preset=None, sizes=None):
+    """The sizes of a preset, the first one by default, with those that `sizes`, a dict or the text of `--set`, changes."""
+    path, presets = module.__file__, getattr(module, "PRESETS", {"default": {}})
+    preset = preset or next(iter(presets))
+    if preset not in presets:
+        raise ModelFileError(f"{path}: no preset {preset!r}, expected one of {', '.join(presets)}")
+    chosen = parse_sizes(sizes) if isinstance(sizes, str) or sizes is None else dict(sizes)
+    _check_sizes(path, module, chosen, presets[preset])
+    return {**presets[preset], **chosen}
+
+
 def load_model_file(path, preset=None, sizes=None, dtype="float64", precision=None):
     """`sizes` is a dict or the text of `--set`; `dtype` a name or a torch.dtype, which `precision` wants to be
     float32.
     """
     path = Path(path)
-    module = _import(path)
+    module = import_file(path)
     _check_names(path, module)
+    sizes = sizes_of(module, preset, sizes)
     preset = preset or next(iter(module.PRESETS))
-    if preset not in module.PRESETS:
-        raise ModelFileError(
-            f"{path}: no preset {preset!r}, expected one of {', '.join(module.PRESETS)}"
-        )
-    chosen = parse_sizes(sizes) if isinstance(sizes, str) or sizes is None else dict(sizes)
-    _check_sizes(path, module, chosen, module.PRESETS[preset])
     if dtype not in DTYPES and dtype not in DTYPES.values():
         raise ModelFileError(f"dtype {dtype!r}: expected one of {', '.join(DTYPES)}")
-    sizes = {**module.PRESETS[preset], **chosen}
     return ModelFile(path, module, preset, sizes, DTYPES.get(dtype, dtype), precision)

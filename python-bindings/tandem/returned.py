@@ -48,9 +48,11 @@ def _find_loss(returned):
 class Returned:
     """Of one trace."""
 
-    def __init__(self, returned):
-        self.loss = _find_loss(returned)
-        self._check_loss()
+    def __init__(self, returned, has_loss=True):
+        """Without a loss all tensors are results like others, and `loss` is None."""
+        self.loss = _find_loss(returned) if has_loss else None
+        if has_loss:
+            self._check_loss()
         paths, self._spec = tree.flatten(returned)
         self._leaves, self.tensors = [], {}
         for path, leaf in paths:
@@ -68,7 +70,7 @@ class Returned:
             )
 
     def _leaf(self, name, leaf):
-        if leaf is self.loss:
+        if leaf is not None and leaf is self.loss:
             return _Leaf(("loss", "loss"), leaf.dtype)
         if isinstance(leaf, torch.Tensor):
             if leaf.is_complex() or leaf.layout != torch.strided:

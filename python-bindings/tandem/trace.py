@@ -68,8 +68,9 @@ def _run_step(step, mode, tensors):
             written = step.written(parameters)
             step.check_batch()
             if not step.wanted.trains:
-                step.results, step.updates = [Result("loss", "loss")], Updates()
-                return [loss.detach(), *_add_returned(step), *_add_checks(step, mode.reads)]
+                losses = [] if loss is None else [loss.detach()]
+                step.results, step.updates = [Result("loss", "loss")] * len(losses), Updates()
+                return [*losses, *_add_returned(step), *_add_checks(step, mode.reads)]
             attributes.check_parameters(step.model, step.parameters, parameters)
             mode.phase = BACKWARD
             progress.tell("backward pass")

@@ -208,14 +208,14 @@ class TracedStep:
         return attributes.that_change(left, tracer, changing)
 
     def forward(self, inputs):
-        """The loss."""
+        """The loss, if there is one."""
         tensors = iter(self._as_overlaid(inputs))
         leaves = [
             next(tensors) if isinstance(leaf, torch.Tensor) else leaf for leaf in self.batch_leaves
         ]
         with casting(self.wanted.precision), self._noting_hooks():
             returned = self.loss_fn(self.model, tree.unflatten(leaves, self.batch_spec))
-        self.returned = Returned(returned)
+        self.returned = Returned(returned, self.wanted.has_loss)
         loss = self.returned.loss
         if self.wanted.trains and not loss.requires_grad:
             raise CaptureError("loss: does not depend on any parameter that requires a gradient")

@@ -1,12 +1,28 @@
 """Options that all commands on model files share."""
 
 from ..errors import ModelFileError
+from ..exported_file import SUFFIX, load_exported_file
 from ..model_file import DTYPES, load_model_file
 from ..precision import GRADIENT_SUMS, PRECISIONS
 
 
 def add_model_arguments(parser, dtype):
-    parser.add_argument("file", help="a model file (Python)")
+    parser.add_argument(
+        "file", help="a model file (Python), or what torch.export.save wrote (.pt2)"
+    )
+    parser.add_argument(
+        "--loss",
+        default="",
+        metavar="FILE.py:FUNCTION",
+        help="of a .pt2 file: a function of model and batch; batches are those of FILE.py's batches(), if it has"
+        " that, or the inputs in the .pt2 file",
+    )
+    parser.add_argument(
+        "--optimizer",
+        default="",
+        metavar="NAME,OPTION=VALUE,...",
+        help="of a .pt2 file: one of torch.optim, as in adamw,lr=1e-3; default: optimizer() in the file of --loss",
+    )
     parser.add_argument("--preset", help="named sizes of the model file; default: its first ones")
     parser.add_argument(
         "--set", dest="sizes", default="", metavar="NAME=VALUE,...", help="sizes to change"
@@ -15,7 +31,7 @@ def add_model_arguments(parser, dtype):
     parser.add_argument(
         "--dtype",
         choices=list(DTYPES),
-        help=f"of parameters (default: {dtype}; with --precision float32)",
+        help=f"of parameters (default: {dtype}; with --precision float32; export: of a .pt2 file those that it has)",
     )
     parser.add_argument(
         "--precision",
@@ -34,8 +50,36 @@ def add_model_arguments(parser, dtype):
     )
 
 
-def load(options):
+def load(options, exported_dtype=None):
+    """The model file, or the .pt2 file, with values of its own types or of `exported_dtype`."""
     if not -(2**63) <= options.seed < 2**63:
         raise ModelFileError(f"--seed is {options.seed}, expected an integer of 64 bits")
+    if is_exported(options):
+        dtype = DTYPES.get(options.dtype or exported_dtype)
+        return load_exported_file(
+            options.file,
+            options.loss,
+            options.optimizer,
+            options.preset,
+            options.sizes,
+            dtype,
+            options.precision,
+        )
+    if options.loss or options.optimizer:
+        raise ModelFileError(
+            f"{options.file}: has a loss and an optimizer, expected --loss and --optimizer with a {SUFFIX} file only"
+        )
     dtype = options.dtype or ("float32" if options.precision else options.default_dtype)
     return load_model_file(options.file, options.preset, options.sizes, dtype, options.precision)
+
+
+def is_exported(options):
+    return options.file.endswith(SUFFIX)
+
+
+def check_number(option, number, most):
+    """ModelFileError unless a number of the command line is from 1 to `most`."""
+    if number < 1:
+        raise ModelFileError(f"{option} is {number}, expected at least 1")
+    if number > most:
+        raise ModelFileError(f"{option} is {number}, expected at most {most}")

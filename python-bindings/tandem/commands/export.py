@@ -3,19 +3,23 @@
 import sys
 from pathlib import Path
 
+from .. import outputs
 from ..errors import ModelFileError
 from ..export import export
-from ._model import add_model_arguments, load
+from ..exported_file import forward
+from ..wanted import Wanted
+from ._model import add_model_arguments, check_number, load
 
 HELP = (
-    "capture the training step of a model file: step.mlir, and step.safetensors with values"
-    " and batches"
+    "capture the training step of a model file, or the forward pass of a .pt2 file: step.mlir, and"
+    " step.safetensors with values and batches"
 )
 
 # Above this share of the machine's memory, a model is exported without values.
 _MEMORY_SHARE = 0.5
 # Parameters, gradients and two states.
 _COPIES = 4
+_MOST_BATCHES = 2**20
 
 
 def add_arguments(parser):
@@ -46,10 +50,42 @@ def _is_too_large(file):
     return _COPIES * size > _MEMORY_SHARE * _memory(), size
 
 
+def _check_outputs(options):
+    """The two files; both are checked before anything is captured."""
+    output = Path(options.output)
+    values = output.with_suffix(".safetensors")
+    if values == output:
+        raise ModelFileError(
+            f"-o {output}: is where the values go, expected another suffix, such as {output.with_suffix('.mlir')}"
+        )
+    inputs = [options.file, options.loss.rpartition(":")[0]]
+    outputs.check_place(output, outputs.STEP, inputs)
+    if not options.meta:
+        outputs.check_place(values, outputs.VALUES, inputs)
+    return output, values
+
+
+def _capture(file, model, optimizer, batch, options):
+    if file.loss is not None:
+        return export(
+            model,
+            file.loss,
+            optimizer,
+            batch,
+            options.gradients,
+            file.precision,
+            options.gradient_sums,
+        )
+    if options.gradients:
+        raise ModelFileError("--gradients without a loss, expected --loss FILE.py:function")
+    wanted = Wanted(trains=False, has_loss=False, precision=file.precision)
+    return export(model, forward, optimizer, batch, wanted=wanted)
+
+
 def run(options):
-    if options.batches < 1:
-        raise ModelFileError(f"--batches is {options.batches}, expected at least 1")
+    check_number("--batches", options.batches, _MOST_BATCHES)
     file = load(options)
+    output, place_of_values = _check_outputs(options)
     meta = options.meta
     if not meta:
         meta, size = _is_too_large(file)
@@ -60,20 +96,9 @@ def run(options):
             )
     model = file.make_model(options.seed, meta)
     batches = file.batches(options.batches)
-    optimizer = file.make_optimizer(model)
-    module = export(
-        model,
-        file.loss,
-        optimizer,
-        batches[0],
-        options.gradients,
-        file.precision,
-        options.gradient_sums,
-    )
-    output = Path(options.output)
-    output.write_text(module.mlir)
+    module = _capture(file, model, file.make_optimizer(model), batches[0], options)
+    outputs.write(output, lambda part: part.write_text(module.mlir))
     print(f"{output}: {len(module.arguments)} arguments, {len(module.step.operators)} operators")
     if not meta:
-        values = output.with_suffix(".safetensors")
-        module.save_values(values, batches, options.seed)
-        print(f"{values}: {len(module.values())} values, {len(batches)} batches")
+        outputs.write(place_of_values, lambda part: module.save_values(part, batches, options.seed))
+        print(f"{place_of_values}: {len(module.values())} values, {len(batches)} batches")

@@ -9,11 +9,12 @@ from ..errors import ModelFileError
 from ..reference import STAGES, run_reference
 from ..step import Step
 from ..verify import STEPS, TWINS, judge, make_subject, run_step
-from ._model import add_model_arguments, load
+from ._model import add_model_arguments, check_number, load
 from ._planner import add_planner_arguments, planner_options
 
 HELP = "train a model file in eager PyTorch and in Tandem, and compare every loss, gradient and parameter"
 
+_MOST_STEPS = 2**20
 _TOLERANCES = ", ".join(
     f"{str(dtype).removeprefix('torch.')} {tolerance:g}" for dtype, tolerance in TOLERANCES.items()
 )
@@ -96,9 +97,14 @@ def summary(rows):
 
 
 def run(options):
-    if options.steps < 1:
-        raise ModelFileError(f"--steps is {options.steps}, expected at least 1")
-    subject = make_subject(load(options), options.steps, options.seed, options.gradient_sums)
+    check_number("--steps", options.steps, _MOST_STEPS)
+    check_number("--threads", options.threads, 4096)
+    file = load(options, options.dtype or ("float32" if options.precision else "float64"))
+    if file.loss is None:
+        raise ModelFileError(
+            f"{file.path}: has no loss, expected --loss FILE.py:function and --optimizer NAME,lr=..."
+        )
+    subject = make_subject(file, options.steps, options.seed, options.gradient_sums)
     history = (_run_reference if options.device == "reference" else _run_program)(options, subject)
     rows = judge(subject, history)
     print(table(rows, subject.training.tolerance))
