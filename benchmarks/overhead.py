@@ -5,13 +5,15 @@
 
 `examples/mlp.py` by `tandem-run`, which sets a batch and prints a loss in each step: the seconds of a process with all
 steps less those of one with none, per step, and the median of what `Session::step` alone takes (`--stats`).
-The medians of the runs count.
+The medians of the runs count. Then what a step of `tandem.compile` takes in Python to see whether model, optimizer and code are
+as they were, for 201 modules, and what it takes to hash a megabyte of values (TANDEM_WATCH).
 """
 
 import json
 import os
 import pathlib
 import statistics
+import subprocess
 import sys
 import tempfile
 
@@ -49,6 +51,36 @@ def measure(folder, steps):
     }
 
 
+WATCH = """
+import json, os, time, torch
+from torch import nn
+from tandem.settings import Settings
+from tandem.watch import Watch
+blocks = [nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.GELU(), nn.Linear(8, 8)) for _ in range(40)]
+model = nn.Sequential(*blocks)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+settings, watch = Settings(model, lambda model, batch: model(batch).sum(), optimizer), Watch(model, optimizer)
+def us(function):
+    start = time.perf_counter()
+    for _ in range(500):
+        function()
+    return (time.perf_counter() - start) / 500 * 1e6
+os.environ["TANDEM_WATCH"] = "1"
+model = nn.Linear(2**9, 2**9, bias=False)
+hashed = Watch(model, torch.optim.SGD(model.parameters(), lr=0.1))
+print(json.dumps({"python_us": us(settings.changes), "values_us": us(watch.changed), "megabyte_us": us(hashed.count)}))
+"""
+
+
+def measure_watch():
+    """Microseconds that the checks of a step take in Python."""
+    environment = dict(os.environ, PYTHONPATH=str(BUILD / "python"))
+    done = subprocess.run(
+        [sys.executable, "-c", WATCH], env=environment, capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout)
+
+
 def main():
     parser = make_parser(__doc__)
     parser.add_argument("--runs", type=int, default=5)
@@ -64,6 +96,13 @@ def main():
     for row in rows:
         print(f"  step {row['step_us']:7.2f}   Session::step {row['session_us']:7.2f}")
     report.add(title, rows)
+    title = "what a step looks at in Python, 201 modules: us"
+    watched = measure_watch()
+    print(title)
+    print(
+        f"  code {watched['python_us']:7.2f}   values {watched['values_us']:7.2f}   hash of 1 MB {watched['megabyte_us']:7.2f}"
+    )
+    report.add(title, [watched])
     median = statistics.median(row["step_us"] for row in rows)
     report.limit("a step, the median", median, LIMIT, "us")
     report.finish(options)

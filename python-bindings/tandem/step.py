@@ -256,6 +256,7 @@ class Step:
         self._check_values()
         self._programs.check_constants()
         self._trained.check()
+        self._watch.count()
         changed, optimizer = self._watch.changed(), self._optimizer
         if changed:
             _raise_first([self._watch.other_names()])

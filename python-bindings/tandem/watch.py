@@ -2,12 +2,14 @@
 
 Seen are: another tensor under a name of the model (`load_state_dict(assign=True)`, `to_empty`), a write to one
 (`load_state_dict`, `copy_`, `torch.optim`, a forward pass that counts), other memory (`p.data = ...`), another
-state of the optimizer (`optimizer.load_state_dict`) or a write to a tensor in it. Not seen are writes through
-`p.data.copy_(...)`, NumPy, or a pointer: PyTorch does not count them.
+state of the optimizer (`optimizer.load_state_dict`) or a write to a tensor in it. Writes through `p.data.copy_(...)`,
+NumPy, or a pointer are not counted by PyTorch: with `TANDEM_WATCH=N` every Nth step hashes all values.
 """
 
 import gc
 import operator
+import os
+import zlib
 
 import torch
 from torch.optim.lr_scheduler import LRScheduler
@@ -41,6 +43,35 @@ class _Tensors:
         ]
 
 
+def _period():
+    """Of how many steps each one hashes all values; 0 for none."""
+    text = os.environ.get("TANDEM_WATCH", "0")
+    if not text.isdecimal():
+        raise StateError(f"TANDEM_WATCH is {text!r}, expected a number of steps, or 0 for none")
+    return int(text)
+
+
+def _hash(tensor):
+    """CRC-32 of the values."""
+    if tensor.is_meta or tensor.layout != torch.strided:
+        return 0
+    bits = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+    return zlib.crc32(bits.numpy())
+
+
+class _Hashes:
+    """Of tensors as they were."""
+
+    def __init__(self, tensors):
+        self._tensors = tensors
+        self._before = list(map(_hash, tensors))
+
+    def changed(self):
+        """Those that have other values now."""
+        pairs = zip(self._tensors, self._before, strict=True)
+        return [tensor for tensor, before in pairs if _hash(tensor) != before]
+
+
 def _places(model):
     """[(name, dict of its module, key)] of parameters and buffers, also under their other names."""
     return [
@@ -68,6 +99,8 @@ def is_equal(a, b):
 class Watch:
     def __init__(self, model, optimizer):
         self.model, self._optimizer = model, optimizer
+        self._period, self._steps = _period(), 0
+        self._rewritten, self._is_state_rewritten = [], False
         self._grouped = self._parameters()
         self._names = {name for name, _ in model.named_parameters(remove_duplicate=False)}
         self.begin()
@@ -89,17 +122,26 @@ class Watch:
         if with_model:
             self._places, self._modules = _places(self.model), _modules(self.model)
             self._held = [tensors[key] for _, tensors, key in self._places]
-            self._tensors = _Tensors(self._held)
+            self._tensors, self._rewritten = _Tensors(self._held), []
+            self._hashes = _Hashes(self._held if self._period else [])
         if with_optimizer:
             self._state = self._optimizer.state
-            self._entries = len(self._state)
-            self._state_tensors = _Tensors(
-                [t for e in self._state.values() for t in e.values() if isinstance(t, torch.Tensor)]
-            )
+            self._entries, self._is_state_rewritten = len(self._state), False
+            entries = [t for e in self._state.values() for t in e.values()]
+            entries = [t for t in entries if isinstance(t, torch.Tensor)]
+            self._state_tensors = _Tensors(entries)
+            self._state_hashes = _Hashes(entries if self._period else [])
+
+    def count(self):
+        """A step begins: of `TANDEM_WATCH` steps one looks at all values."""
+        self._steps += 1
+        if self._period and self._steps % self._period == 0:
+            self._rewritten = self._hashes.changed()
+            self._is_state_rewritten = bool(self._state_hashes.changed())
 
     def _changed(self):
         """The places where there may be other values now."""
-        written = {id(tensor) for tensor in self._tensors.changed()}
+        written = {id(tensor) for tensor in [*self._tensors.changed(), *self._rewritten]}
         return [
             place
             for place, held in zip(self._places, self._held, strict=True)
@@ -149,6 +191,7 @@ class Watch:
             state is not self._state
             or len(state) != self._entries
             or self._state_tensors.are_changed()
+            or self._is_state_rewritten
         )
 
     def changed(self):
@@ -159,6 +202,7 @@ class Watch:
             not same
             or not self._has_same_modules()
             or self._tensors.are_changed()
+            or bool(self._rewritten)
             or self.has_other_state()
         )
 

@@ -293,6 +293,30 @@ def test_the_steps_own_values_may_be_given_to_the_model(pair):
     pair.check()
 
 
+def test_values_that_pytorch_counts_no_write_to(monkeypatch):
+    """Every second step hashes all values; the step itself is one of them."""
+    monkeypatch.setenv("TANDEM_WATCH", "2")
+    pair = Pair()
+    pair.check(1)
+    pair.check(2)
+    pair.step.sync_to(pair.model, pair.optimizer)
+    pair.model.head.weight.data.clamp_(-0.01, 0.01)
+    pair.step(batch_of(3))
+    words = "the values of 'head.weight' were changed after tandem.compile"
+    for _ in range(2):
+        with pytest.raises(tandem.StateError, match=words):
+            pair.step(batch_of(4))
+    pair.step.sync_to(pair.model, pair.optimizer)
+    pair.step(batch_of(4))
+    next(iter(pair.optimizer.state.values()))["exp_avg"].data.zero_()
+    with pytest.raises(tandem.StateError, match="optimizer: its state was changed"):
+        for seed in (5, 6):
+            pair.step(batch_of(seed))
+    monkeypatch.setenv("TANDEM_WATCH", "often")
+    with pytest.raises(tandem.StateError, match="TANDEM_WATCH is 'often', expected a number of"):
+        Pair()
+
+
 @pytest.mark.parametrize("optimizer", [adam, sgd])
 def test_state_given_to_the_optimizer_is_an_error_until_taken_over(optimizer):
     pair = Pair(optimizer)
