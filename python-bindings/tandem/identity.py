@@ -176,9 +176,33 @@ class Identity:
 
         return followed(args), {name: followed(value) for name, value in kwargs.items()}
 
-    def check_gradients(self, nodes):
-        """CaptureError for a parameter that the loss reads past the model, as `nodes` of autograd say: its gradient would be lost."""
+    def as_computed(self, name, held):
+        """A buffer in a trace; a leaf with gradient where the user's is computed from parameters that have some."""
+        tensor = self._buffers[name]
+        if tensor.grad_fn is None or f"buffer/{name}" in self._owners.views:
+            return held
+        parameters = {id(t) for key, t in self._tensors.items() if key.startswith("parameter/")}
+        pending, seen = [tensor.grad_fn], set()
+        while pending:
+            node = pending.pop()
+            if id(getattr(node, "variable", None)) in parameters:
+                return held.detach().requires_grad_()
+            new = {each for each, _ in node.next_functions if each is not None} - seen
+            seen |= new
+            pending.extend(new)
+        return held
+
+    def check_gradients(self, nodes, held):
+        """CaptureError for a parameter that the loss reads past the model, as `nodes` of autograd say: its gradient would be lost.
+        So would that of a buffer, `held` by name, which is computed from some.
+        """
         read = {id(getattr(node, "variable", None)) for node in nodes}
+        for name in held.keys() - self.owner_of.keys():
+            if id(held[name]) in read:
+                raise CaptureError(
+                    f"buffer {name!r}: is computed from parameters, to which eager has gradients for one step, expected a buffer"
+                    " without gradient (detach()), or one that the forward pass computes"
+                )
         for key, tensor in self._tensors.items():
             if id(tensor) in read:
                 name = key.partition("/")[2]

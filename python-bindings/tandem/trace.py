@@ -66,7 +66,7 @@ def _run_step(step, mode, tensors):
                 loss = step.forward(inputs)
             mode.watch.check(mode.location)
             written = step.written(parameters)
-            step.check_batch()
+            step.check_writes()
             if not step.wanted.trains:
                 losses = [] if loss is None else [loss.detach()]
                 step.results, step.updates = [Result("loss", "loss")] * len(losses), Updates()
@@ -75,7 +75,7 @@ def _run_step(step, mode, tensors):
             mode.phase = BACKWARD
             progress.tell("backward pass")
             nodes = mode.follow_backward(loss.grad_fn)
-            step.identity.check_gradients(nodes)
+            step.identity.check_gradients(nodes, step.held)
             gradients = step.backward(loss, parameters, nodes)
             buffers_after = step.buffers_now()
             placed = [t for t in buffers_after.values() if isinstance(t, Placed)]

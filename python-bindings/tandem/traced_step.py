@@ -171,6 +171,7 @@ class TracedStep:
         self.identity.begin({a.key: tensor for a, tensor in fakes})
         own = zip(self.buffers, buffers, strict=True)
         self.held = {a.name: as_complex(tensor, a.is_complex) for a, tensor in own}
+        self.held = {n: self.identity.as_computed(n, held) for n, held in self.held.items()}
         self.held |= self.identity.buffers()
         named = {a.name: tensor for a, tensor in zip(self.parameters, parameters, strict=True)}
         named |= self.held
@@ -232,9 +233,18 @@ class TracedStep:
             own[key] = view.of(own[owner])
         return list(own.values())
 
-    def check_batch(self):
-        """Raises Overlaid where the step has written to a batch whose tensors share memory."""
-        if self.batch_memory is None and storages_written() & self._input_storages:
+    def check_writes(self):
+        """Raises Overlaid where the forward pass has written to a batch whose tensors share memory, and CaptureError where it has
+        written to the optimizer's state.
+        """
+        written = storages_written()
+        for state in self.states if written else ():
+            if storages_of(self.identity.fakes[state.key]) & written:
+                raise CaptureError(
+                    f"state {state.name!r} of the optimizer: the forward pass writes to it, expected a buffer with memory of its own"
+                    " (clone())"
+                )
+        if self.batch_memory is None and written & self._input_storages:
             self.batch_memory = BatchMemory({a.name: a.value for a in self.inputs})
             if self.batch_memory.views:
                 raise Overlaid

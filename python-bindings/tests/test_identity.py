@@ -277,6 +277,11 @@ REFUSED = {
         written_and_anew,
         "buffer 'now': the step puts another tensor in its place, and writes to memory .*'l.weight'",
     ),
+    "computed": (
+        registering(now=lambda m: m.l.bias + 1),
+        lambda m, x: m.l(x) * m.now,
+        "buffer 'now': is computed from parameters, to which eager has gradients for one step",
+    ),
     "grown": (
         registering(now=lambda m: torch.ones(2, dtype=torch.float64)),
         lambda m, x: (setattr(m, "now", x.sum(1).detach()), m.l(x))[1],
@@ -421,6 +426,36 @@ def test_frozen_and_thawed_parameters_with_views(both):
     expected = both.loss(copy.deepcopy(both.theirs).eval(), tuple(both.batches[3]))
     found = both.step.evaluate(tuple(both.batches[3]))
     torch.testing.assert_close(found, expected.detach(), rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize("factor", [1, 0.9])
+def test_a_buffer_in_the_memory_of_the_optimizers_state(factor):
+    def forward(m, x):
+        return m.l(x) + x @ (m.now if factor == 1 else m.now.mul_(factor))
+
+    def begun():
+        model = net(lambda m: None, forward)()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+        model.l.weight.grad = torch.ones_like(model.l.weight)
+        optimizer.step()
+        model.register_buffer("now", optimizer.state[model.l.weight]["momentum_buffer"].t())
+        return model, optimizer
+
+    (ours, optimizer), (theirs, own), batches = begun(), begun(), batches_of()
+    loss_fn = loss_of(ours)
+    if factor != 1:
+        with pytest.raises(tandem.CaptureError, match="'momentum_buffer.l.weight' of the opt"):
+            tandem.compile(ours, loss_fn, optimizer, batches[0])
+        return
+    step = tandem.compile(ours, loss_fn, optimizer, batches[0], mesh="data=2", plan="zero")
+    for batch in batches:
+        own.zero_grad()
+        expected = loss_fn(theirs, batch)
+        expected.backward()
+        own.step()
+        torch.testing.assert_close(step(batch), expected.detach(), rtol=1e-9, atol=0)
+    step.sync_to(ours, optimizer)
+    torch.testing.assert_close(ours.now, theirs.now)
 
 
 def test_a_view_that_is_written_to_outside():
