@@ -120,6 +120,7 @@ class FunctionalOptimizer:
         self.optimizer = optimizer
         self.parameters = parameters
         self.groups = self._read_groups()
+        self._fixed = [self._names_of_fixed(group) for group in self.groups]
         self.note_shared()
         self.group_of = {p: group for group in self.groups for p in group.parameters}
 
@@ -139,15 +140,20 @@ class FunctionalOptimizer:
             groups.append(group)
         return groups
 
+    def arguments(self):
+        """{name: number} of all groups that the step has as arguments."""
+        return {
+            name: number
+            for group in self.groups
+            for name, number in group.numbers(group.names_of_arguments(self.varying)).items()
+        }
+
     def numbers(self, varying=frozenset()):
-        """{name: number} of all groups, as the optimizer object has them now, with those `varying`, and with all that were
-        arguments when the step was captured.
-        """
-        found, varying = {}, self.varying | varying
-        for group, options in zip(self.groups, self.optimizer.param_groups, strict=True):
-            now = Group(group.index, options)
-            names = {*group.names_of_arguments(varying), *now.names_of_arguments(varying)}
-            found |= now.numbers(sorted(names))
+        """{name: number} of all that may be arguments of a Program, as the optimizer object has it now, with those `varying`."""
+        found, names = {}, sorted(_ALWAYS | self.varying | varying)
+        for index, options in enumerate(self.optimizer.param_groups):
+            own = [n for n in names if n in options and all(map(is_number, _listed(options[n])))]
+            found |= Group(index, options).numbers(own)
         return found
 
     @property
@@ -217,19 +223,20 @@ class FunctionalOptimizer:
 
     def _differing(self, group, now):
         """(name, value when captured, value now) of hyperparameters beside the rate."""
-        for name in sorted(self._fixed(group)):
+        for name in self._fixed[group.index]:
             before, after = group.options[name], now.get(name)
-            if _listed(after) != _listed(before):
+            if after is not before and _listed(after) != _listed(before):
                 yield name, before, after
 
     def constants(self, varying):
         """What a Program has to be made anew for, as hyperparameters that it has as constants changed: a text, or None."""
         texts = []
         for group, now in zip(self.groups, self.optimizer.param_groups, strict=True):
-            arguments = group.names_of_arguments(varying)
             for name, before, after in self._differing(group, now):
-                stays = name in arguments and self._stays(before, after)
-                texts += [] if stays else [f"{group.index}.{name}={after!r}"]
+                if name in group.names_of_arguments(varying) and self._stays(before, after):
+                    continue
+                becomes = name in Group(group.index, now).names_of_arguments(varying)
+                texts.append(f"{group.index}.{name}" + ("" if becomes else f"={after!r}"))
         return "; ".join(texts) or None
 
     def _stays(self, before, after):
@@ -264,10 +271,10 @@ class FunctionalOptimizer:
             return self.traced.states(tensor, options, fresh=True).tensors.keys()
         return () if self.kind == "Adafactor" else self._state_names(options)
 
-    def _fixed(self, group):
+    def _names_of_fixed(self, group):
         """Hyperparameters that steps read and do not change."""
         shared = self.traced.found.shared[group.index] if self.traced is not None else ()
-        return group.options.keys() - IMPLEMENTATIONS - _OF_SCHEDULERS - {"lr", *shared}
+        return sorted(group.options.keys() - IMPLEMENTATIONS - _OF_SCHEDULERS - {"lr", *shared})
 
     @property
     def is_joint(self):

@@ -61,6 +61,7 @@ class Loaded:
     def __init__(self, module, program, threads, store=None, graph=True):
         self.module, self.device = module, None
         self.norm = None  # of the gradients of the last run
+        self._numbers = {}  # that the session has
         self.session = native().Session(program, threads, store, graph)
         if self.session.notice:
             tell(self.session.notice)
@@ -89,11 +90,17 @@ class Loaded:
             return read(self.session.results[index], self.session.get_result, index)
         return gpu.take(self.session, index, self.device)
 
-    def run(self, tensors):
-        """What `loss_fn` returns. `tensors` are pairs of a key and its value in this run."""
+    def run(self, tensors, numbers=()):
+        """What `loss_fn` returns. `tensors` are pairs of a key and its value in this run, `numbers` those of the optimizer's groups,
+        {name: number}.
+        """
         self.device = gpu.device_of(tensor for _, tensor in tensors)
         for key, tensor in tensors:
             self.set(key, tensor)
+        for name in numbers:
+            if name not in self._numbers or self._numbers[name] != numbers[name]:
+                self.set(f"learning_rate/{name}", torch.tensor(numbers[name], dtype=torch.float64))
+                self._numbers[name] = numbers[name]
         self.session.step()
         # All processes of a job are here, and each may look at it later, alone.
         if self.session.find_result("output", NORM) >= 0:

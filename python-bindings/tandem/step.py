@@ -194,7 +194,6 @@ class Step:
     def _run(self, batch):
         reports = self._programs.check_alike(batch, self._ready)
         values = self._captured.numbers(self._varying)
-        numbers = [(f"learning_rate/{name}", _float64(number)) for name, number in values.items()]
         batch = self._programs.take(batch)
         if batch is None:
             return None
@@ -210,7 +209,7 @@ class Step:
         self._check_changes(reports)
         self.is_ahead = True
         self._trained.count += 1
-        returned = self._last.run(inputs + numbers)
+        returned = self._last.run(inputs, values)
         self._programs.follow(self._last)
         # What schedulers want to come before them; they look whether it has.
         self._optimizer._opt_called = True

@@ -50,7 +50,7 @@ class TracedStep:
         self.hooked = any(self.parameter_hooks)
         named = [(a.name, tensor) for a, tensor in pairs]
         self.optimizer = FunctionalOptimizer(optimizer, named, wanted.varying, wanted.starts)
-        self.numbers_read = self.optimizer.numbers()
+        self.numbers_read = self.optimizer.arguments()
         self._all_buffers = buffers_of(model)
         self.inputs, self.batch_spec, self.batch_leaves = inputs_of(batch)
         # Which of them are traced as views of others, once the step is known to write to them.
