@@ -444,6 +444,12 @@ def _places(size, stride, offset):
 def _as_strided(x, size, stride, storage_offset=None):
     _in_order(aten.as_strided.default, x)
     places = _places(size, stride, storage_offset)
+    if places.max(initial=0) >= max(x.numel(), 1):
+        error = NotImplementedError(
+            f"found place {places.max()} of a tensor of {x.numel()} elements, expected its own"
+        )
+        error.func = aten.as_strided.default
+        raise error
     if np.array_equal(places.reshape(-1), np.arange(x.numel())):
         return x.reshape(size)
     return x.reshape(-1)[torch.tensor(places.tolist(), dtype=torch.int64)]

@@ -186,6 +186,8 @@ OF_CONSTANTS = {
     "attention": lambda x: x @ nn.functional.scaled_dot_product_attention(*[ROWS[None]] * 3)[0].T,
     "moments": lambda x: x * torch.var_mean(ROWS, 1, keepdim=True)[0] * ROWS.aminmax()[1],
     "inverse": lambda x: x @ torch.linalg.inv(SQUARE) @ torch.linalg.cholesky(SQUARE),
+    # PyTorch computes what has no equivalent, of what the step makes as well.
+    "fold": lambda x: x * torch.special.bessel_j1(ROWS.sort(0)[0] + torch.arange(3)),
     "rows": lambda x: assigned(x, [2, 0], x[:2] * 2),
     "columns": lambda x: assigned(x.T, PLACES, x[:, :2].T * 2).T,
     "places twice": lambda x: assigned(x, [1, 1, 3], x[:3] * 2),
@@ -278,3 +280,13 @@ def test_a_write_into_a_constant(name):
     with pytest.raises(tandem.CaptureError, match=r"test_constants.py:\d+: a tensor is written to"):
         tandem.export(model, lambda m, x: m(x).sum(), optimizer, batch)
     assert torch.equal(ROWS, before)
+
+
+def test_places_beside_a_constant():
+    view = torch.rand(20, dtype=torch.float64)[:6]
+    model, batch = Scaled(lambda x: x * view.as_strided((3,), (5,))), torch.rand(4, 3).double()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with pytest.raises(
+        tandem.UnsupportedOperatorError, match="found place 10 of a tensor of 6 elements"
+    ):
+        tandem.export(model, lambda m, x: m(x).sum(), optimizer, batch)

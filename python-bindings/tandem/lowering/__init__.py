@@ -47,7 +47,7 @@ class _Lowering:
 
     def run(self):
         parameters = self._define_arguments()
-        needed = _needed(self.graph.graph)
+        needed = _needed_for([self.graph.graph.output_node()])
         for node in self.graph.graph.nodes:
             if node not in needed:
                 continue
@@ -99,6 +99,9 @@ class _Lowering:
                 f" neither parameter, buffer"
                 " nor input has no values; register it as a buffer"
             )
+        return self._of_tensor(tensor)
+
+    def _of_tensor(self, tensor):
         tensor = widened(tensor)
         scalar = tensor.dim() and tensor.numel() and bool((tensor == tensor.reshape(-1)[0]).all())
         if scalar:
@@ -118,14 +121,14 @@ class _Lowering:
                 " trains; expected it to be made before, in the model's __init__"
             )
         if lowering is None:
-            raise self._unsupported(node, "")
+            return self._fold(node, "")
         try:
             self.builder.out = _types_of(node.meta["val"])
             result = _apply(
                 lowering, self.builder, self._plain(node.args), self._plain(node.kwargs)
             )
         except Unsupported as error:
-            raise self._unsupported(node, str(error)) from error
+            return self._fold(node, str(error), error)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             given = ", ".join(
                 str(self.values[n].type) for n in node.all_input_nodes if self._is_one(n)
@@ -133,6 +136,26 @@ class _Lowering:
             raise self._unsupported(node, f"of {given}, in this way") from error
         self._check(node, result)
         return self._wrapped(node, result)
+
+    def _fold(self, node, reason, cause=None):
+        """What PyTorch makes of constants alone, in the place of an operator that has no equivalent."""
+        behind = _needed_for([node])
+        if any(n.op == "placeholder" or is_random(n.target) for n in behind):
+            raise self._unsupported(node, reason) from cause
+        known = {}
+        with torch.no_grad():
+            for n in filter(behind.__contains__, self.graph.graph.nodes):
+                known[n] = self._compute(n, known)
+        made = known[node]
+        many = isinstance(made, (list, tuple))
+        values = [None if t is None else self._of_tensor(t) for t in (made if many else [made])]
+        return values if many else values[0]
+
+    def _compute(self, node, known):
+        if node.op == "get_attr":
+            return functools.reduce(getattr, node.target.split("."), self.graph)
+        args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), known.__getitem__)
+        return node.target(*args, **kwargs)
 
     def _is_one(self, node):
         return isinstance(self.values[node], Value)
@@ -202,9 +225,9 @@ _MOVES = frozenset(
 )
 
 
-def _needed(graph):
-    """The nodes that a result follows from; nothing is written in place."""
-    needed, pending = set(), [graph.output_node()]
+def _needed_for(nodes):
+    """The nodes that some follow from, and these; nothing is written in place."""
+    needed, pending = set(), list(nodes)
     while pending:
         node = pending.pop()
         if node not in needed:
