@@ -26,7 +26,7 @@ def name_of(dtype):
 
 def widened(tensor):
     """A tensor as a Program takes it."""
-    return tensor.to(WIDER.get(tensor.dtype, tensor.dtype))
+    return tensor.to(WIDER[tensor.dtype]) if tensor.dtype in WIDER else tensor
 
 
 def as_real(tensor):

@@ -190,6 +190,17 @@ def optimizer(m): return Own(m.parameters())
     assert all(f"{name}.2.bias" in out for name in ("p0", "t"))
 
 
+def test_an_attribute_of_float32_beside_rows_of_float64(write):
+    """It keeps its type, whatever verify widens in the model's own calls."""
+    path = write(
+        "class M(nn.Linear):\n"
+        "    def __init__(self): super().__init__(6, 3); self.w = torch.rand(8)\n"
+        "    def forward(self, x): return self.w.view(-1, 1) * super().forward(x)\n"
+        "def model(): return M()\n"
+    )
+    assert main(["verify", path]) == 0
+
+
 def test_values_that_are_no_numbers_in_a_mask(write):
     text = """
 class Net(nn.Module):
