@@ -212,6 +212,55 @@ def _angle(x):
     return torch.where(wide < 0, math.pi, torch.where(wide.isnan(), wide, 0.0))
 
 
+def _shifted(x, count):
+    """(2^count, whether there is such a power: of the last one the sign is the bit that is left)"""
+    bits, count = torch.iinfo(x.dtype).bits, torch.as_tensor(count)
+    powers = [1 << k for k in range(63)] + [-(1 << 63)]
+    inside = (count >= 0) & (count < bits)
+    places = torch.where(inside, count, 0).to(torch.int64)
+    power = torch.tensor(powers).index_select(0, places.reshape(-1))
+    return power.reshape(places.shape), inside
+
+
+@rule(
+    aten.bitwise_left_shift.Tensor,
+    aten.bitwise_left_shift.Tensor_Scalar,
+    aten.__lshift__.Tensor,
+    aten.__lshift__.Scalar,
+)
+def _shift_left(x, count):
+    power, inside = _shifted(x, count)
+    return torch.where(inside, x * power.to(x.dtype), 0).to(torch.result_type(x, count))
+
+
+@rule(
+    aten.bitwise_right_shift.Tensor,
+    aten.bitwise_right_shift.Tensor_Scalar,
+    aten.__rshift__.Tensor,
+    aten.__rshift__.Scalar,
+)
+def _shift_right(x, count):
+    power, inside = _shifted(x, count)
+    whole = torch.div(x, torch.where(power > 0, power, 1), rounding_mode="floor")
+    gone = torch.where(x < 0, -1, 0)
+    return torch.where(inside & (power > 0), whole, gone).to(torch.result_type(x, count))
+
+
+@rule(aten.mode.default)
+def _mode(x, dim=-1, keepdim=False):
+    """Of values that are equally frequent the least one, and the last place that has it."""
+    if not x.dim():
+        return x.clone(), torch.zeros((), dtype=torch.int64)
+    rows = x.movedim(dim, -1)
+    counts = (rows[..., :, None] == rows[..., None, :]).sum(-1)
+    is_best = counts == counts.amax(-1, keepdim=True)
+    least = torch.where(is_best, rows, _highest(x.dtype)).amin(-1, keepdim=True)
+    places = torch.where(is_best & (rows == least), torch.arange(rows.shape[-1]), -1)
+    place = places.amax(-1, keepdim=True)
+    found = rows.gather(-1, place).movedim(-1, dim), place.movedim(-1, dim)
+    return found if keepdim else tuple(t.squeeze(dim) for t in found)
+
+
 @rule(aten.nanmedian.dim)
 def _nanmedian_of(x, dim, keepdim=False):
     """The lower one of two in the middle; of no numbers, NaN."""

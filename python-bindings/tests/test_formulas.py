@@ -88,6 +88,14 @@ def tensor_solved(x):
     )
 
 
+def shifted(x):
+    k = torch.tensor([2**62 + 1, -(2**62) - 1, 7, -7, 5, 1, -1, 3, 2**40, -9, 0, 6]) + (x > 9)
+    n = torch.tensor([1, 1, 0, 2, 62, 63, 63, 64, -1, 70, 3, 8])
+    shifts = torch.stack([k << n, k >> n, k << 3, torch.bitwise_right_shift(k, 2)])
+    mode = x.round().mode(0)
+    return x * (shifts % 1009).double().sum(0) + mode.values * mode.indices
+
+
 def quantiles(x):
     x = x.tanh()
     p, n = x.sigmoid(), torch.arange(12)
@@ -350,6 +358,7 @@ FORMULAS = {
     "eliminated": eliminated,
     "tensor solved": tensor_solved,
     "quantiles": quantiles,
+    "shifted": shifted,
     "where not numbers": where_not_numbers,
     "grid by numbers": lambda x: torch.grid_sampler_2d(x.reshape(2, 4, 4, 3), x.reshape(2, 4, 6, 2).tanh(), 0, 1, True),
     "reflections": reflections,
