@@ -179,6 +179,7 @@ def build(emulated, seconds):
         *("-DTANDEM_CPU=OFF", "-DTANDEM_GLOO=OFF", "-DTANDEM_CUDA=ON"),
         f"-DTANDEM_PREBUILT={HERE / 'prebuilt'}",
         f"-DCMAKE_PREFIX_PATH={HERE / 'third_party'}",
+        f"-DTANDEM_SODIUM={HERE / 'third_party/lib/libsodium.a'}",
         *(f"-D{name}_DIR={HERE / 'third_party/cmake'}" for name in ("nlohmann_json", "GTest")),
         f"-DCMAKE_CXX_FLAGS=-isystem {HERE / 'third_party/include'}",
     ]

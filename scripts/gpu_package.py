@@ -21,9 +21,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = Path(os.environ.get("TANDEM_BUILD", ROOT / "build"))
 LARGEST, STEPS = 60e6, 3
-# Headers and sources that a bare machine lacks: (where they are on Debian, where they go).
+# Headers, sources and a library that a bare machine lacks: (where they are on Debian, where they go).
 THIRD_PARTY = {
     "/usr/include/flatbuffers": "third_party/include/flatbuffers",
+    "/usr/include/sodium": "third_party/include/sodium",
+    "/usr/include/sodium.h": "third_party/include/sodium.h",
+    "/usr/lib/x86_64-linux-gnu/libsodium.a": "third_party/lib/libsodium.a",
     "/usr/include/nlohmann": "third_party/include/nlohmann",
     "/usr/src/googletest/googletest": "third_party/googletest",
 }
@@ -174,9 +177,13 @@ def copy_sources(folder):
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, target)
     for source, target in THIRD_PARTY.items():
-        if not Path(source).is_dir():
+        if not Path(source).exists():
             sys.exit(f"gpu-package: error: no {source}, expected what `make setup` installs")
-        shutil.copytree(source, folder / target)
+        if Path(source).is_dir():
+            shutil.copytree(source, folder / target)
+        else:
+            (folder / target).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, folder / target)
     for name, text in CONFIGS.items():
         (folder / "third_party/cmake").mkdir(exist_ok=True)
         (folder / f"third_party/cmake/{name}Config.cmake").write_text(text)

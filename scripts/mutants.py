@@ -307,6 +307,7 @@ def run_suite(suite, cache, mutant=0, log="", limit=None):
     environment = os.environ | {
         "TANDEM_BUILD": str(BUILD),
         "TANDEM_CACHE_DIR": str(cache),
+        "TANDEM_TEST_CACHE_DIR": str(cache),
         "TANDEM_MUTANT": str(mutant),
         "TANDEM_MUTANT_LOG": str(log),
         "PYTHONPATH": str(BUILD / "python"),

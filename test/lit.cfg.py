@@ -18,7 +18,10 @@ path = [
 ]
 config.environment["PATH"] = os.path.pathsep.join(path)
 # Where kernels are kept, and which mistake is planted (scripts/mutants).
-for name in ("TANDEM_CACHE_DIR", "TANDEM_MUTANT", "TANDEM_MUTANT_LOG"):
+config.environment["TANDEM_CACHE_DIR"] = os.environ.get(
+    "TANDEM_TEST_CACHE_DIR", os.path.join(config.tandem_binary_dir, "test-cache")
+)
+for name in ("TANDEM_MUTANT", "TANDEM_MUTANT_LOG"):
     if name in os.environ:
         config.environment[name] = os.environ[name]
 # Tests of passes hold a line per operator, without locations; `%opt` is the tool as users call it.

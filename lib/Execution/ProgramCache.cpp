@@ -76,7 +76,8 @@ ProgramCache::ProgramCache(std::string_view text, std::string_view name,
       key(makeKey(text, name, options)) {}
 
 bool ProgramCache::check(std::string &error) const {
-  return key.empty() || getCacheLimit(error);
+  return checkCacheDirectory(getDefaultCacheDirectory(), error) &&
+         (key.empty() || getCacheLimit(error));
 }
 
 //===----------------------------------------------------------------------===//

@@ -26,7 +26,8 @@ public:
   ProgramCache(std::string_view text, std::string_view name,
                const CompileOptions &options);
 
-  /// False, with one line in `error`, if the limit of the folder is no number.
+  /// False, with one line in `error`, if others may write to the folder, or its
+  /// limit is no number.
   bool check(std::string &error) const;
   bool lookup(CompiledProgram &result) const;
   /// Keeps the result, and the folder below its limit.

@@ -8,6 +8,7 @@
 #include "Bindings.h"
 
 #include "tandem_rt/processes.h"
+#include "tandem_rt/read_guard.h"
 #include "tandem_rt/session.h"
 
 namespace tandem::python {
@@ -242,6 +243,24 @@ nb::bytes broadcast(rt::Processes &processes, nb::bytes value) {
 }
 } // namespace
 
+static void bindReadGuard(nb::module_ &module) {
+  nb::class_<rt::ReadGuard>(module, "ReadGuard")
+      .def(
+          "__init__",
+          [](rt::ReadGuard *self, uint64_t address, size_t bytes) {
+            new (self)
+                rt::ReadGuard(reinterpret_cast<const void *>(address), bytes);
+          },
+          nb::arg("address"), nb::arg("bytes"))
+      .def(
+          "check",
+          [](const rt::ReadGuard &self, const std::string &name) {
+            if (rt::Status status = self.check(); !status.ok())
+              raise("RunError", name + " " + status.message());
+          },
+          nb::arg("name"));
+}
+
 static void bindProcesses(nb::module_ &module) {
   module.def("num_processes", [] { return take(rt::numProcesses()); });
   module.def("listen_for_processes",
@@ -273,6 +292,7 @@ static void bindStore(nb::module_ &module) {
 void bindSession(nb::module_ &module) {
   bindStore(module);
   bindProcesses(module);
+  bindReadGuard(module);
   nb::class_<rt::Whole>(module, "Whole")
       .def_ro("role", &rt::Whole::role)
       .def_ro("name", &rt::Whole::name)

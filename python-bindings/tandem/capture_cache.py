@@ -2,6 +2,7 @@
 
 They are functions of the first graph, with its places and constants, and take longer than it. The key has all that they
 read: the graph, the tables of arguments and results, the sources of this package, the versions of Python and PyTorch.
+What is read becomes code, so the rules of `Cache.h` about owners and modes hold here as well.
 """
 
 import functools
@@ -9,7 +10,8 @@ import hashlib
 import json
 import os
 import platform
-import tempfile
+import secrets
+import stat
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -17,14 +19,15 @@ import torch
 from torch._decomp import decomposition_table
 
 from .arguments import Result
+from .errors import CompileError
 
 _SUFFIX = ".capture"
 # Whose operators and decompositions change with their versions alone.
 _KNOWN, _KNOWN_MODULES = ("aten", "prims", "tandem"), ("torch.", "tandem.")
 
 
-def folder():
-    """Where the compiler keeps its files too (`Cache.h`); None for nowhere."""
+def _base():
+    """As the compiler finds it (`Cache.h`); None for nowhere."""
     given = os.environ.get("TANDEM_CACHE_DIR")
     if given is not None:
         return Path(given) if given else None
@@ -32,6 +35,57 @@ def folder():
     if base is None and home is None:
         return None
     return (Path(base) if base is not None else Path(home, ".cache")) / "tandem"
+
+
+def _fault(info, is_base):
+    """What is wrong with the owner or mode of a file or folder; empty if nobody else can have written it."""
+    others = stat.S_IWOTH if is_base else stat.S_IWOTH | stat.S_IWGRP
+    is_sticky = is_base and info.st_mode & stat.S_ISVTX
+    if info.st_uid != os.geteuid() and not (is_base and info.st_uid == 0):
+        return f"belongs to user {info.st_uid}, expected user {os.geteuid()}"
+    if info.st_mode & others and not is_sticky:
+        mode = stat.S_IMODE(info.st_mode)
+        return f"can be written by other users (mode {mode:04o}), expected only by its owner"
+    return ""
+
+
+def _check(path, info, is_base):
+    is_folder = stat.S_ISDIR(info.st_mode)
+    fault = _fault(info, is_base) if is_folder else "" if is_base else "is no folder"
+    if fault:
+        raise CompileError(
+            f"cache folder '{path}' {fault}: what lies there is run as code; name a folder of your own in"
+            " TANDEM_CACHE_DIR"
+        )
+
+
+def folder(make=False):
+    """The folder of the compiler's files, which only this user writes; None where there is none. Raises CompileError for
+    one that others write.
+    """
+    base = _base()
+    if base is None:
+        return None
+    path = base / "compiled"
+    try:
+        if make:
+            base.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.mkdir(mode=0o700, exist_ok=True)
+        _check(base, base.stat(), True)
+        _check(path, path.lstat(), False)
+    except OSError:
+        return None
+    return path
+
+
+def _read(path):
+    """The bytes of a file of this user, whom nobody else writes to. Raises OSError."""
+    number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    with open(number, "rb") as file:
+        info = os.fstat(number)
+        if not stat.S_ISREG(info.st_mode) or _fault(info, False):
+            raise PermissionError(path)
+        return file.read()
 
 
 @functools.cache
@@ -114,12 +168,12 @@ def key_of(trace, gradient_sums):
 
 def read(key):
     """(text, numbers of the arguments that are left, results) of a capture with this key; None if there is none."""
-    base = folder()
-    if base is None or key is None:
+    base = folder() if key is not None else None
+    if base is None:
         return None
     path = base / (key + _SUFFIX)
     try:
-        head, _, content = path.read_bytes().partition(b"\n")
+        head, _, content = _read(path).partition(b"\n")
         if hashlib.sha256(content).hexdigest().encode() != head:
             return None
         os.utime(path)
@@ -132,15 +186,17 @@ def read(key):
 
 def write(key, text, arguments, results):
     """Where nothing can be written, nothing is kept."""
-    base = folder()
-    if base is None or key is None:
+    base = folder(make=True) if key is not None else None
+    if base is None:
         return
     rows = [asdict(result) for result in results]
     content = json.dumps({"arguments": arguments, "results": rows}).encode() + b"\n" + text.encode()
+    path = base / (key + _SUFFIX)
+    part = f"{path}.{secrets.token_hex(4)}.part"
     try:
-        base.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=base, suffix=".part", delete=False) as file:
+        number = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with open(number, "wb") as file:
             file.write(hashlib.sha256(content).hexdigest().encode() + b"\n" + content)
-        os.replace(file.name, base / (key + _SUFFIX))
+        os.replace(part, path)
     except OSError:
         return

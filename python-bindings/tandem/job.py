@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import secrets
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -20,32 +21,42 @@ def join():
     """What connects this process with the others of its job; None if it is alone."""
     if native().num_processes() == 1:
         return None
-    _find_port()
+    _ask_launcher()
     job = native().Processes.join()
     _tell_of_errors()
     return job
 
 
-def _find_port():
-    """MASTER_PORT is that of torchrun's own store, which tells ours."""
-    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True" or "TANDEM_PORT" in os.environ:
+def _ask_launcher():
+    """MASTER_PORT is that of torchrun's own store. It tells the port of the job, and the secret, which process 0 makes: what
+    the environment does not say.
+    """
+    named = {"TANDEM_PORT": _listen, "TANDEM_JOB_SECRET": secrets.token_hex}
+    missing = [name for name in named if name not in os.environ]
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True" or not missing:
         return
     from torch.distributed import TCPStore
 
     address, port = os.environ.get("MASTER_ADDR"), os.environ.get("MASTER_PORT")
-    key = f"tandem/port/{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}"
+    count = os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)
     seconds = float(os.environ.get("TANDEM_TIMEOUT", 30))
     try:
         store = TCPStore(address, int(port), is_master=False, timeout=timedelta(seconds=seconds))
-        if os.environ.get("RANK") == "0":
-            store.set(key, str(native().listen_for_processes()))
-        os.environ["TANDEM_PORT"] = store.get(key).decode()
+        for name in missing:
+            key = f"tandem/{count}/{name}"
+            if os.environ.get("RANK") == "0":
+                store.set(key, named[name]())
+            os.environ[name] = store.get(key).decode()
     except (RuntimeError, TypeError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise errors.JobError(
-            f"job: torchrun's store at {address} port {port} does not tell Tandem's port ({reason});"
-            " expected TANDEM_PORT with a free one of the first host"
+            f"job: torchrun's store at {address} port {port} does not tell Tandem's port and secret ({reason});"
+            " expected TANDEM_PORT with a free one of the first host, and TANDEM_JOB_SECRET"
         ) from error
+
+
+def _listen():
+    return str(native().listen_for_processes())
 
 
 _tells = False

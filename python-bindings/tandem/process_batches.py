@@ -19,6 +19,7 @@ from .arguments import kind_of, text_of
 from .errors import BatchError, CompileError, JobError, RunError, StateError
 from .meshes import axes_of
 from .native import native
+from .reading import guarded
 from .rows import count_rows, map_rows
 
 MODES = ("local", "global")
@@ -244,7 +245,10 @@ def _digest(batch):
     digest = hashlib.sha256()
     for path, leaf in tree.flatten(batch)[0]:
         if isinstance(leaf, torch.Tensor) and not leaf.is_meta:
-            data = leaf.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
-            digest.update(f"{tree.name_of_path(path)} {leaf.dtype} {tuple(leaf.shape)}".encode())
+            name = tree.name_of_path(path)
+            with guarded(f"batch tensor {name!r}", leaf):
+                data = leaf.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+                data = data.numpy().tobytes()
+            digest.update(f"{name} {leaf.dtype} {tuple(leaf.shape)}".encode())
             digest.update(data)
     return digest.hexdigest()

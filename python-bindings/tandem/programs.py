@@ -26,6 +26,7 @@ from .parts import stored_parts, stored_pins
 from .paths import hold
 from .process_batches import told_with
 from .python_state import Flags, modes, name_of_number
+from .reading import guarded
 from .rows import check_some
 from .settings import Settings
 from .tree import outline
@@ -77,9 +78,10 @@ class Loaded:
         index = self.session.find_argument(role, name)
         if index < 0:  # An argument that the step does not use is not in the Program.
             return
-        value = widened(value)
-        if root is not None or not gpu.put(self.session, index, value):
-            self.session.set_argument(index, value.detach().cpu().contiguous(), root)
+        with guarded(key, value):
+            value = widened(value)
+            if root is not None or not gpu.put(self.session, index, value):
+                self.session.set_argument(index, value.detach().cpu().contiguous(), root)
 
     def result(self, role, name):
         """A result of the last run as a whole tensor, on the GPU that the batch was on, if it was on one."""

@@ -14,6 +14,13 @@ for folder in (PACKAGE, Path(__file__).parent):
     sys.path.insert(0, str(folder))
 
 
+# A cache and a secret of the tests' own, not the user's, for what they start as well.
+os.environ["TANDEM_CACHE_DIR"] = os.environ.get(
+    "TANDEM_TEST_CACHE_DIR", str(BUILT.parent / "test-cache")
+)
+os.environ["TANDEM_JOB_SECRET"] = "of the tests alone"
+
+
 # What runs in the background of a shell without job control ignores Ctrl-C, and so do its children.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

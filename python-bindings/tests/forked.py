@@ -101,9 +101,9 @@ class Forks:
         output = os.path.join(self.folder, f"process{self.count}")
         return Child(self.context, arguments, self.environment | dict(environment), output)
 
-    def start_job(self, count, arguments, timeout=20):
+    def start_job(self, count, arguments, timeout=20, port=None):
         """`arguments` are those of all, or, if it is a function, by process."""
-        port = free_port()
+        port = port or free_port()
         return [
             self.start(
                 arguments(process) if callable(arguments) else arguments,

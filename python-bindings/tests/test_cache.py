@@ -1,5 +1,7 @@
 """What an equal compilation has found is found again, on the disk, and by nothing that is not equal."""
 
+import os
+import stat
 import sys
 
 import pytest
@@ -17,8 +19,9 @@ def loss_fn(model, batch):
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
+    """Where files of the cache lie."""
     monkeypatch.setenv("TANDEM_CACHE_DIR", str(tmp_path / "cache"))
-    return tmp_path / "cache"
+    return tmp_path / "cache" / "compiled"
 
 
 def make_module(width=16):
@@ -216,3 +219,89 @@ def test_steps_use_it(folder):
         losses.append([step(torch.ones(8, 16)).item() for _ in range(2)])
         assert ([stage for stage, _ in step.compiled.seconds] == ["cache"]) == (number == 1)
     assert losses[0] == losses[1] and len(list(folder.glob("*.program"))) == 1
+
+
+# Whose files these are
+
+
+def run(width=8):
+    torch.manual_seed(0)
+    model = torch.nn.Linear(width, width)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    return tandem.compile(model, loss_fn, optimizer, torch.ones(4, width))
+
+
+def test_only_its_own_files_are_removed(folder, monkeypatch):
+    """Oldest first, whatever the limit: but nothing that the cache has not made."""
+    run()
+    own = set(folder.iterdir())
+    others = [folder.parent / name for name in ("thesis.tex", "0" * 32 + ".o", "data.safetensors")]
+    others += [
+        folder / name for name in ("notes.txt", "0" * 31 + ".o", "0" * 32, "0" * 32 + ".o.txt")
+    ]
+    for path in others:
+        path.write_text("of somebody")
+    (folder / ("1" * 32 + ".o")).symlink_to(others[0])
+    (folder / ("2" * 32 + ".program")).mkdir()
+    for path in [*others, *own]:
+        os.utime(path, (0, 0))
+    monkeypatch.setenv("TANDEM_CACHE_MB", "0")
+    run(width=4)
+    left = [path for path in own if path.exists()]  # of them some were used again
+    assert len(left) < len(own) and all(path.stat().st_mtime > 0 for path in left)
+    assert all(path.read_text() == "of somebody" for path in others)
+    assert (folder / ("1" * 32 + ".o")).is_symlink()
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        (lambda base, own: base.chmod(0o777), "can be written by other users .mode 0777."),
+        (lambda base, own: own.chmod(0o775), "can be written by other users .mode 0775."),
+        (lambda base, own: os.chown(base, 12345, -1), "belongs to user 12345, expected user 0"),
+        (lambda base, own: os.chown(own, 12345, -1), "belongs to user 12345, expected user 0"),
+        (lambda base, own: own.symlink_to(own.rename(base / "there")), "is no folder"),
+    ],
+)
+def test_a_folder_that_others_write_is_refused(folder, change, words):
+    """By the capture, which comes first, and by the compiler alone."""
+    if "belongs" in words and os.geteuid() != 0:
+        pytest.skip("only root gives files to others")
+    run()
+    change(folder.parent, folder)
+    with pytest.raises(tandem.CompileError, match=f"^cache folder '.*' {words}.* is run as code; "):
+        run()
+    module = capture(cache=False)
+    with pytest.raises(tandem.CompileError, match=f"^cache folder '.*' {words}"):
+        compile_module(module, cache=True)
+
+
+@pytest.mark.parametrize("make", ["other's", "open", "link"])
+def test_an_entry_of_somebody_else_is_not_read(folder, make, tmp_path):
+    if make == "other's" and os.geteuid() != 0:
+        pytest.skip("only root gives files to others")
+    run()
+    before = {path: path.stat().st_ino for path in folder.iterdir()}
+    for path in before:
+        if make == "other's":
+            os.chown(path, 12345, -1)
+        elif make == "open":
+            path.chmod(0o666)
+        else:
+            path.symlink_to(path.rename(tmp_path / path.name))
+    step = run()
+    assert [stage for stage, _ in step.compiled.seconds] == STAGES
+    for path, number in before.items():
+        info = path.lstat()
+        assert (info.st_uid, info.st_mode & 0o777) == (os.geteuid(), 0o600), path
+        assert stat.S_ISREG(info.st_mode) and info.st_ino != number
+
+
+def test_a_folder_that_all_share_has_one_of_each_users(tmp_path, monkeypatch):
+    """As /tmp: with the sticky bit, nobody removes what is another's."""
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o1777)
+    monkeypatch.setenv("TANDEM_CACHE_DIR", str(tmp_path / "shared"))
+    run()
+    (made,) = (tmp_path / "shared").iterdir()
+    assert made.name == "compiled" and made.stat().st_mode & 0o777 == 0o700

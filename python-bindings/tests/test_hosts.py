@@ -1,9 +1,15 @@
 """Several processes, started as torchrun starts them."""
 
+import collections
+import contextlib
+import os
 import re
 import signal
+import socket
+import struct
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -113,16 +119,66 @@ def test_the_example_goes_on_from_a_checkpoint(forks, tmp_path):
 
 
 def test_torchrun_with_two_ranks_in_each_of_two_processes(forks):
+    """The job's port and secret are passed by torchrun's store: here is no other place for them."""
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2"]
     arguments = ["--model=gpt", "--mesh=data=4", "--steps=2"]
+    environment = os.environ | {"XDG_CONFIG_HOME": "/proc/nowhere"}
+    del environment["TANDEM_JOB_SECRET"]
     end = subprocess.run(
         [*command, f"--master-port={free_port()}", TRAIN, *arguments],
         capture_output=True,
         text=True,
         timeout=180,
+        env=environment,
     )
     assert end.returncode == 0, end.stderr
     assert end.stdout == run_alone(forks, arguments)
+
+
+def _intrude(port, ends):
+    """What strangers send: zeros, lengths of 2^60, a message of rank 1 as the job's own were, one byte at a time."""
+    hello = struct.pack("<QQQQQ2s", 0, 0x316D65646E6174, 1, 7, 2, b"it")
+    texts = [bytes(1 << 20), struct.pack("<Q", 1 << 60) * 99]
+    texts += [struct.pack("<I", len(hello)) + hello, b"t"]
+    open_ones = collections.deque(maxlen=50)
+    while not ends.wait(0.01):
+        for text in texts:
+            with contextlib.suppress(OSError):
+                one = socket.create_connection(("127.0.0.1", port), timeout=0.1)
+                open_ones.append(one)
+                one.sendall(text)
+
+
+def test_strangers_at_its_port_do_not_concern_a_job(forks):
+    """From before it listens until it has ended."""
+    port, ends = free_port(), threading.Event()
+    stranger = threading.Thread(target=_intrude, args=(int(port), ends))
+    stranger.start()
+    try:
+        arguments = ["--mesh=data=2", "--steps=3"]
+        job = finish(forks.start_job(2, [TRAIN, *arguments], port=port))
+    finally:
+        ends.set()
+        stranger.join()
+    assert job == [(0, run_alone(forks, arguments), ""), (0, "", "")]
+
+
+def test_a_process_with_another_secret_is_no_process_of_the_job(forks, script):
+    text = """
+only(1, lambda: os.environ.update(TANDEM_JOB_SECRET="of somebody else"))
+error_of(compile)
+"""
+    ends = finish(forks.start_job(2, script(text), timeout=3))
+    first, second = (printed for _, printed, _ in ends)
+    assert first == (
+        "JobError: 1 of 2 processes came within 3000 ms, missing: 1; connections without the secret"
+        " of the job: 1, the last from 127.0.0.1\n"
+    )
+    assert re.fullmatch(
+        r"JobError: process 1 of 2 does not find process 0: process 0 of this job at 127.0.0.1 port \d+"
+        r" has another secret, expected the same TANDEM_JOB_SECRET in all processes\n",
+        second,
+    )
 
 
 # What process 1 is given otherwise, and what all say of it.

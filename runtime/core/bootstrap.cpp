@@ -124,8 +124,10 @@ Expected<Rendezvous> rendezvousFrom(const Environment &environment) {
   return result;
 }
 
+const char *environmentOfProcess(const char *name) { return std::getenv(name); }
+
 Expected<Rendezvous> rendezvousFromEnvironment() {
-  return rendezvousFrom([](const char *name) { return std::getenv(name); });
+  return rendezvousFrom(environmentOfProcess);
 }
 
 } // namespace tandem::rt

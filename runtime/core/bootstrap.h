@@ -31,16 +31,19 @@ struct Rendezvous {
   bool portIsTaken = false;
   /// How long a process waits for another: TANDEM_TIMEOUT, in seconds.
   std::chrono::milliseconds timeout = std::chrono::seconds(30);
+  /// What all processes of the job know, and nobody else (secret.h).
+  std::string secret = {};
 };
 
 /// Null for a variable that is not set, as getenv().
 using Environment = std::function<const char *(const char *)>;
+const char *environmentOfProcess(const char *name);
 
-/// Takes torchrun's variables; without them those of Open MPI, of PMI
-/// (MPICH, Intel MPI) or of Slurm with more than one task. TANDEM_PORT goes
-/// before MASTER_PORT, which torchrun's own store may listen on. Without
-/// MASTER_ADDR it is the first host of Slurm's list, or this host, if all
-/// processes are here.
+/// All but the secret. Takes torchrun's variables; without them those of Open
+/// MPI, of PMI (MPICH, Intel MPI) or of Slurm with more than one task.
+/// TANDEM_PORT goes before MASTER_PORT, which torchrun's own store may listen
+/// on. Without MASTER_ADDR it is the first host of Slurm's list, or this host,
+/// if all processes are here.
 Expected<Rendezvous> rendezvousFrom(const Environment &environment);
 Expected<Rendezvous> rendezvousFromEnvironment();
 

@@ -8,6 +8,8 @@
 
 #include "core/control.h"
 #include "core/control_server.h"
+#include "core/proof.h"
+#include "core/secret.h"
 #include "core/text.h"
 
 #include <algorithm>
@@ -35,36 +37,47 @@ std::string aboutThisProcess() {
 // Coming and leaving
 //===----------------------------------------------------------------------===//
 
-Control::Control(const Rendezvous &job) : job(job) {}
+Control::Control(const Rendezvous &job) : job(job), jobKey(keyOf(job.secret)) {}
 
 Expected<std::shared_ptr<Control>> Control::connect(const Rendezvous &job,
-                                                    Socket listener) {
+                                                    Listener listener) {
   std::shared_ptr<Control> control(new Control(job));
   if (Status status = control->join(std::move(listener)); !status.ok())
     return status;
   return control;
 }
 
-Status Control::join(Socket listener) {
-  Deadline deadline = Clock::now() + job.timeout;
-  if (job.rank == 0) {
-    if (!listener) {
-      Expected<Socket> made = Socket::listen(job.masterPort);
-      if (!made.ok())
-        return made.status();
-      listener = std::move(*made);
-    }
-    server = std::make_unique<ControlServer>(job, std::move(listener));
+Status Control::listen(Listener listener, Deadline deadline) {
+  if (!listener) {
+    auto made = Listener::open(job.masterAddress, job.masterPort, deadline);
+    if (!made.ok())
+      return made.status();
+    listener = std::move(*made);
   }
+  server = std::make_unique<ControlServer>(job, jobKey, std::move(listener));
+  return Status::success();
+}
+
+Status Control::join(Listener listener) {
+  Deadline now = Clock::now();
+  if (job.secret.empty())
+    return errorOf("the job has no secret, expected one of all its processes");
+  if (job.rank == 0)
+    if (Status status = listen(std::move(listener), now + job.timeout);
+        !status.ok())
+      return status;
+  Exchange exchange;
+  Visit visit{job.masterAddress, job.masterPort,     jobKey,
+              kControlPurpose,   uint64_t(job.rank), "process 0 of this job"};
   Expected<Socket> made =
-      Socket::connect(job.masterAddress, job.masterPort, deadline);
+      connectProven(visit, now + job.timeout, now + joinPatience(), exchange);
   if (!made.ok())
     return errorOf("process ", job.rank, " of ", job.worldSize,
                    " does not find process 0: ", made.status().message());
   socket = std::move(*made);
+  sealAsClient(socket, jobKey, exchange);
   localAddress = socket.address();
   if (!send(messageOf(ControlMessage::Hello)
-                .number(kControlMagic)
                 .number(uint64_t(job.rank))
                 .number(uint64_t(job.worldSize))
                 .string(aboutThisProcess())))
@@ -75,17 +88,22 @@ Status Control::join(Socket listener) {
 }
 
 /// Process 0 may have begun to wait later than this one.
-Status Control::awaitWelcome() {
+std::chrono::milliseconds Control::joinPatience() const {
   constexpr auto kMargin = std::chrono::milliseconds(200);
+  return job.timeout * 5 / 4 + kMargin;
+}
+
+Status Control::awaitWelcome() {
   std::unique_lock lock(mutex);
-  Deadline deadline = Clock::now() + job.timeout * 5 / 4 + kMargin;
+  Deadline deadline = Clock::now() + joinPatience();
   changed.wait_until(lock, deadline, [&] { return welcome || fatal; });
   if (fatal)
     return *fatal;
   if (welcome)
     return Status::success();
-  return errorOf("what listens at ", job.masterAddress, " port ",
-                 job.masterPort, " is no process 0 of this job");
+  return errorOf("process 0 at ", job.masterAddress, " port ", job.masterPort,
+                 " has not said within ", joinPatience().count(),
+                 " ms that all processes have come");
 }
 
 Control::~Control() { leave(); }
@@ -108,7 +126,7 @@ void Control::leave(const std::string &why) {
 namespace {
 std::mutex processMutex;
 std::shared_ptr<Control> processControl;
-Socket processListener;
+Listener processListener;
 
 /// A process that ends has not died, even if some of its objects never end.
 struct AtExit {
@@ -122,7 +140,11 @@ struct AtExit {
 Expected<int64_t> Control::listenForProcess() {
   std::lock_guard lock(processMutex);
   if (!processListener) {
-    Expected<Socket> made = Socket::listen(0);
+    Expected<Rendezvous> job = rendezvousFromEnvironment();
+    if (!job.ok())
+      return job.status();
+    auto made =
+        Listener::open(job->masterAddress, 0, Clock::now() + job->timeout);
     if (!made.ok())
       return made.status();
     processListener = std::move(*made);
@@ -143,6 +165,10 @@ Expected<std::shared_ptr<Control>> Control::ofProcess() {
     return errorOf("MASTER_PORT ", job->masterPort,
                    " is that of torchrun's own "
                    "store, expected another port in TANDEM_PORT");
+  Expected<std::string> secret = secretFrom(environmentOfProcess);
+  if (!secret.ok())
+    return secret.status();
+  job->secret = *secret;
   auto made = connect(*job, std::move(processListener));
   if (made.ok())
     processControl = *made;
@@ -175,7 +201,7 @@ void Control::run() {
       handle(message);
     Deadline now = Clock::now();
     if (!messages.empty())
-      heard = now, serverSpoke = true;
+      heard = now;
     if (isLeaving())
       return;
     checkSteps();
@@ -238,9 +264,7 @@ void Control::loseServer(bool open) {
   std::string place =
       concat("at ", job.masterAddress, " port ", job.masterPort);
   std::string text = concat("process 0 (", place, ") ended without a word");
-  if (open && !serverSpoke)
-    text = concat("what listens ", place, " is no process 0 of this job");
-  else if (open)
+  if (open)
     text = concat("process 0 (", place, ") has not been heard of for ",
                   silenceOf(job).count(), " ms");
   else if (!welcome)

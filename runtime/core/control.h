@@ -41,9 +41,10 @@ inline constexpr int64_t kSomeProcess = -2;
 class Control {
 public:
   /// Blocks until all processes have come, or fails on all of them by one
-  /// error. `listener` is process 0's, where it has one already.
+  /// error. `listener` is process 0's, where it has one already. Strangers, who
+  /// do not know the job's secret, are refused, and no process hears of them.
   static Expected<std::shared_ptr<Control>> connect(const Rendezvous &job,
-                                                    Socket listener = {});
+                                                    Listener listener = {});
   ~Control();
 
   /// Says goodbye: who leaves has not died. Fails what comes after. With `why`
@@ -63,6 +64,8 @@ public:
   std::chrono::milliseconds timeout() const { return job.timeout; }
   /// The address of this host towards process 0.
   const std::string &address() const { return localAddress; }
+  /// What proves that somebody is of this job.
+  const Key &key() const { return jobKey; }
 
   /// A value for all processes, under a name that is set once.
   void set(const std::string &key, const std::string &value);
@@ -115,7 +118,9 @@ public:
 
 private:
   explicit Control(const Rendezvous &job);
-  Status join(Socket listener);
+  Status listen(Listener listener, Deadline deadline);
+  Status join(Listener listener);
+  std::chrono::milliseconds joinPatience() const;
   Status awaitWelcome();
   Expected<std::string> get(const std::string &key,
                             std::chrono::milliseconds limit);
@@ -151,6 +156,7 @@ private:
   bool hasServerLeft() const;
 
   const Rendezvous job;
+  const Key jobKey;
   std::string localAddress;
   std::unique_ptr<ControlServer> server; ///< Of process 0.
   Socket socket;
@@ -167,7 +173,7 @@ private:
   std::map<uint64_t, Scope> scopes;
   std::set<int64_t> lost, left;
   std::optional<Status> fatal;
-  bool serverSpoke = false, serverLeft = false;
+  bool serverLeft = false;
   bool welcome = false, leaving = false;
   std::thread thread;
   std::mutex calling; ///< Held while onStop runs, so that close() can wait.

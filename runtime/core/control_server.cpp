@@ -20,8 +20,11 @@ Packer messageOf(ControlMessage kind) {
 }
 } // namespace
 
-ControlServer::ControlServer(const Rendezvous &job, Socket listener)
-    : job(job), listener(std::move(listener)), thread([this] { run(); }) {}
+ControlServer::ControlServer(const Rendezvous &job, const Key &key,
+                             Listener listener)
+    : job(job), key(key),
+      gate(std::move(listener), key, kControlPurpose, proofLimitOf(job)),
+      thread([this] { run(); }) {}
 
 ControlServer::~ControlServer() {
   stopping = true;
@@ -50,15 +53,19 @@ void ControlServer::run() {
            });
   };
   while (!isOver()) {
-    std::vector<pollfd> waits = {{listener.get(), POLLIN, 0}};
+    std::vector<pollfd> waits;
     for (const Peer &peer : peers)
       waits.push_back({peer.gone ? -1 : peer.socket.get(), POLLIN, 0});
-    poll(waits.data(), waits.size(), kTick);
-    for (size_t peer = 0; peer + 1 < waits.size(); ++peer)
-      if (waits[peer + 1].revents)
+    gate.addTo(waits);
+    int numReady = poll(waits.data(), waits.size(), kTick);
+    for (size_t peer = 0, count = peers.size(); peer < count; ++peer)
+      if (waits[peer].revents) {
         receiveFrom(peer);
-    if (waits[0].revents)
-      acceptAll();
+        --numReady;
+      }
+    // Without any, as time is over for somebody there.
+    if (numReady != 0 || Clock::now() > lastBeat + beatOf(job))
+      admitAll();
     checkJoined();
     checkSilence();
     decideDue(Clock::now());
@@ -66,9 +73,11 @@ void ControlServer::run() {
   decideDue(Deadline::max());
 }
 
-void ControlServer::acceptAll() {
-  while (Socket made = listener.accept())
-    peers.push_back({std::move(made)});
+void ControlServer::admitAll() {
+  for (Gate::Guest &guest : gate.admit()) {
+    sealAsServer(guest.socket, key, guest.exchange);
+    peers.push_back({std::move(guest.socket)});
+  }
 }
 
 void ControlServer::receiveFrom(size_t peer) {
@@ -148,11 +157,10 @@ void ControlServer::bye(size_t peer, const std::string &why) {
 //===----------------------------------------------------------------------===//
 
 void ControlServer::hello(size_t peer, Unpacker &fields) {
-  bool known = fields.number() == kControlMagic;
   int64_t process = int64_t(fields.number());
   int64_t size = int64_t(fields.number());
   std::string about = fields.string();
-  if (!known || !fields.ok())
+  if (!fields.ok() || peers[peer].process >= 0)
     return leave(peer);
   if (complete)
     return turnAway(peer, concat("process ", process, " (", about, ")"));
@@ -173,8 +181,6 @@ void ControlServer::hello(size_t peer, Unpacker &fields) {
     send(peers[peer], messageOf(ControlMessage::Refuse).string(refusal));
   else
     ++joined;
-  // At once: what listens on a port is known by it.
-  send(peers[peer], messageOf(ControlMessage::Beat));
 }
 
 /// Started twice, or of another job that was given the same port: it gets no
@@ -203,6 +209,14 @@ std::string ControlServer::missing() const {
   return text;
 }
 
+/// One of them may be the one that is missing.
+std::string ControlServer::strangers() const {
+  if (gate.numRefused() == 0)
+    return "";
+  return concat("; connections without the secret of the job: ",
+                gate.numRefused(), ", the last from ", gate.lastRefused());
+}
+
 void ControlServer::checkJoined() {
   if (complete || !refusal.empty())
     return;
@@ -212,7 +226,8 @@ void ControlServer::checkJoined() {
   }
   if (Clock::now() > started + job.timeout)
     refuse(concat(joined, " of ", job.worldSize, " processes came within ",
-                  job.timeout.count(), " ms, missing: ", missing()));
+                  job.timeout.count(), " ms, missing: ", missing(),
+                  strangers()));
 }
 
 //===----------------------------------------------------------------------===//

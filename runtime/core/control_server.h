@@ -11,7 +11,7 @@
 #define TANDEM_RT_CORE_CONTROL_SERVER_H
 
 #include "core/bootstrap.h"
-#include "core/socket.h"
+#include "core/gate.h"
 
 #include <algorithm>
 #include <atomic>
@@ -23,7 +23,7 @@ namespace tandem::rt {
 
 /// What processes and server tell each other: a kind, then its fields.
 enum class ControlMessage : uint64_t {
-  Hello,   ///< To the server: kMagic, process, number of processes, about it.
+  Hello,   ///< To the server: process, number of processes, about it.
   Welcome, ///< To all, when all have come.
   Refuse,  ///< To all, when they cannot work together: why.
   Set,     ///< Key, value.
@@ -42,7 +42,7 @@ enum class ControlMessage : uint64_t {
   Ping,    ///< To the server: a number.
   Pong,    ///< The number, and the server's clock in nanoseconds.
 };
-inline constexpr uint64_t kControlMagic = 0x316d65646e6174; // "tandem1"
+inline constexpr const char *kControlPurpose = "control";
 inline constexpr uint64_t kAllScopes = ~uint64_t(0);
 
 /// How long a silence may be, and how often a connection that has nothing to
@@ -58,11 +58,17 @@ inline std::chrono::milliseconds graceOf(const Rendezvous &job) {
   return std::min(job.timeout / 10, std::chrono::milliseconds(300));
 }
 
-/// Holds the store of the job, and decides which failure was the first. Runs in
-/// a thread of its own until it is destroyed.
+/// How long a connection may take to prove that it is of the job.
+inline std::chrono::milliseconds proofLimitOf(const Rendezvous &job) {
+  return std::max(job.timeout / 4, std::chrono::milliseconds(1000));
+}
+
+/// Holds the store of the job, and decides which failure was the first. Speaks
+/// only with who knows the key. Runs in a thread of its own until it is
+/// destroyed.
 class ControlServer {
 public:
-  ControlServer(const Rendezvous &job, Socket listener);
+  ControlServer(const Rendezvous &job, const Key &key, Listener listener);
   ~ControlServer();
 
 private:
@@ -89,7 +95,7 @@ private:
   };
 
   void run();
-  void acceptAll();
+  void admitAll();
   void receiveFrom(size_t peer);
   void handle(size_t peer, const std::string &message);
   void hello(size_t peer, Unpacker &fields);
@@ -107,12 +113,14 @@ private:
   void checkSilence();
   void checkJoined();
   std::string missing() const;
+  std::string strangers() const;
   std::string causeOf(const Scope &scope) const;
   void send(Peer &peer, const Packer &message);
   void sendAll(const Packer &message);
 
   const Rendezvous job;
-  Socket listener;
+  const Key key;
+  Gate gate;
   const Deadline started = Clock::now();
   Deadline lastBeat = Clock::now();
   std::vector<Peer> peers;

@@ -9,6 +9,7 @@
 #include "tandem_rt/safetensors.h"
 #include "core/text.h"
 #include "tandem_rt/new_file.h"
+#include "tandem_rt/read_guard.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -60,6 +61,8 @@ std::string nameOf(ElementType type) {
 struct Mapping {
   std::shared_ptr<const void> memory;
   size_t size = 0;
+  /// Of all of it; ends before the memory goes.
+  std::shared_ptr<const ReadGuard> guard = {};
   const uint8_t *data() const {
     return static_cast<const uint8_t *>(memory.get());
   }
@@ -84,9 +87,9 @@ Expected<Mapping> mapFile(const std::string &path) {
                    kLengthBytes);
   if (start == MAP_FAILED)
     return errorOf("cannot map '", path, "': ", std::strerror(errno));
-  return Mapping{
-      std::shared_ptr<const void>(start, [size](void *p) { munmap(p, size); }),
-      size};
+  std::shared_ptr<const void> memory(start,
+                                     [size](void *p) { munmap(p, size); });
+  return Mapping{memory, size, std::make_shared<ReadGuard>(start, size)};
 }
 
 /// Reads one entry of the header.
@@ -236,8 +239,20 @@ Expected<SafetensorsFile> SafetensorsFile::open(const std::string &path) {
   if (Status status = reader.checkOverlaps(); !status.ok())
     return errorOf("'", path, "': ", status.message());
   file.mapping = mapping->memory;
+  file.guard = mapping->guard;
+  file.path = path;
   file.views = std::move(reader.views);
+  if (Status status = file.check(); !status.ok())
+    return status;
   return file;
+}
+
+Status SafetensorsFile::check() const {
+  if (guard->check().ok())
+    return Status::success();
+  return errorOf("'", path,
+                 "' has become shorter, or cannot be read, since it was "
+                 "opened");
 }
 
 const TensorView *SafetensorsFile::find(const std::string &name) const {
@@ -281,7 +296,8 @@ Status checkPlace(const std::string &path) {
 
 Status writeSafetensors(const std::string &path,
                         const std::map<std::string, TensorView> &tensors,
-                        const std::map<std::string, std::string> &metadata) {
+                        const std::map<std::string, std::string> &metadata,
+                        const std::function<Status()> &check) {
   if (Status status = checkPlace(path); !status.ok())
     return status;
   std::string header = headerText(tensors, metadata);
@@ -291,6 +307,8 @@ Status writeSafetensors(const std::string &path,
   file.stream() << header;
   for (const auto &[name, view] : tensors)
     file.stream().write(static_cast<const char *>(view.data), bytesOf(view));
+  if (Status status = check ? check() : Status::success(); !status.ok())
+    return status;
   return file.finish();
 }
 

@@ -43,6 +43,8 @@ struct Session::Impl {
   Status checkComputed() const;
   const RankBuffers &buffersOf(uint32_t result) const;
   Expected<int64_t> nextStep() const;
+  Status scatterMembers(uint32_t index, const TensorView &value,
+                        std::optional<int64_t> root);
   Status set(uint32_t index, const TensorView &value,
              std::optional<int64_t> root);
   template <typename Entry>

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "core/session_impl.h"
+#include "tandem_rt/read_guard.h"
 
 namespace tandem::rt {
 
@@ -86,8 +87,13 @@ Status Session::writeSlice(uint32_t member, int64_t rank, int64_t offset,
   if (Status status = use.status(); !status.ok())
     return status;
   Expected<Buffer *> buffer = impl->find(member, rank, offset, from.size());
-  return buffer.ok() ? (*buffer)->copyIn(offset, from.data(), from.size())
-                     : buffer.status();
+  if (!buffer.ok())
+    return buffer.status();
+  ReadGuard guard(from.data(), from.size());
+  Status status = (*buffer)->copyIn(offset, from.data(), from.size());
+  if (status.ok())
+    status = guard.check();
+  return status.ok() ? status : errorOf("what is loaded ", status.message());
 }
 
 Status Session::beginLoading(const std::string &source) {

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "core/session_impl.h"
+#include "tandem_rt/read_guard.h"
 
 namespace tandem::rt {
 
@@ -47,31 +48,53 @@ template <typename Entry> Bytes roomFor(const Entry &entry) {
 }
 } // namespace
 
-Status Session::Impl::set(uint32_t index, const TensorView &value,
-                          std::optional<int64_t> root) {
-  ValueStore::Impl &store = values();
-  Status status = check(store.place, "argument", arguments, index, value, root);
-  if (!status.ok())
-    return status;
+Status Session::Impl::scatterMembers(uint32_t index, const TensorView &value,
+                                     std::optional<int64_t> root) {
+  const Place &place = values().place;
   for (uint32_t member : arguments[index].members) {
     const Argument &argument = program.arguments[member];
     SliceLayout layout{program, argument.form, argument.globalShape,
                        argument.type};
     const void *whole = value.data;
     Bytes part;
-    if (argument.part && isHere(store.place, root)) {
+    if (argument.part && isHere(place, root)) {
       part = roomFor(argument);
       copyPart(*argument.part, argument.globalShape, argument.type, value.data,
                part.data());
       whole = part.data();
     }
-    status = scatter(store.place, layout, argumentBuffers[member], whole, root);
+    Status status =
+        scatter(place, layout, argumentBuffers[member], whole, root);
     if (!status.ok())
       return status;
   }
-  std::lock_guard lock(store.listing);
-  store.damaged.erase({arguments[index].role, arguments[index].name});
   return Status::success();
+}
+
+/// Values of a file may go away while they are read.
+Status Session::Impl::set(uint32_t index, const TensorView &value,
+                          std::optional<int64_t> root) {
+  ValueStore::Impl &store = values();
+  Status status = check(store.place, "argument", arguments, index, value, root);
+  if (!status.ok())
+    return status;
+  const Whole &whole = arguments[index];
+  size_t bytes = size_t(numElements(whole.shape) * elementBytes(whole.type));
+  ReadGuard guard(value.data, isHere(store.place, root) ? bytes : 0);
+  status = scatterMembers(index, value, root);
+  if (!status.ok())
+    return status;
+  status = guard.check();
+  std::lock_guard lock(store.listing);
+  if (status.ok()) {
+    store.damaged.erase({whole.role, whole.name});
+    return status;
+  }
+  if (isStored(whole.role)) {
+    store.damaged.insert({whole.role, whole.name});
+    store.cause = "half read from a file";
+  }
+  return errorOf(nameOf("argument", whole), " ", status.message());
 }
 
 Status Session::setArgument(uint32_t index, const TensorView &value,

@@ -23,6 +23,7 @@
 #include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 
 namespace tandem::rt {
 
@@ -66,6 +67,7 @@ std::string Unpacker::string() { return std::string(take(number())); }
 namespace {
 using Addresses = std::unique_ptr<addrinfo, void (*)(addrinfo *)>;
 
+/// Without a host: all addresses of this one.
 Expected<Addresses> lookUp(const char *host, int64_t port) {
   addrinfo hints = {}, *found = nullptr;
   hints.ai_family = AF_UNSPEC;
@@ -120,42 +122,6 @@ int tryConnect(const Socket &socket, const addrinfo &address,
   return error;
 }
 
-/// One that listens for IPv6 takes IPv4 as well, and so comes first.
-Socket tryListen(const addrinfo &address) {
-  Socket made(makeSocket(address));
-  if (!made)
-    return made;
-  setOption(made.get(), SOL_SOCKET, SO_REUSEADDR, 1);
-  if (address.ai_family == AF_INET6)
-    setOption(made.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
-  if (bind(made.get(), address.ai_addr, address.ai_addrlen) == 0 &&
-      ::listen(made.get(), SOMAXCONN) == 0)
-    return made;
-  return Socket();
-}
-} // namespace
-
-Expected<Socket> Socket::listen(int64_t port) {
-  Expected<Addresses> found = lookUp(nullptr, port);
-  if (!found.ok())
-    return found.status();
-  int error = 0;
-  for (int family : {AF_INET6, AF_INET})
-    for (addrinfo *at = found->get(); at; at = at->ai_next) {
-      if (at->ai_family != family)
-        continue;
-      if (Socket made = tryListen(*at))
-        return made;
-      error = errno;
-      if (error == EADDRINUSE)
-        return errorOf("port ", port,
-                       " of this host is taken, expected a free "
-                       "one for the processes of the job");
-    }
-  return errorOf("cannot listen on port ", port, ": ", std::strerror(error));
-}
-
-namespace {
 sockaddr_storage nameOf(int descriptor, decltype(getsockname) &get,
                         socklen_t &size) {
   sockaddr_storage name = {};
@@ -171,6 +137,17 @@ bool isOwnPeer(int descriptor) {
   sockaddr_storage own = nameOf(descriptor, getsockname, size);
   sockaddr_storage peer = nameOf(descriptor, getpeername, size);
   return std::memcmp(&own, &peer, size) == 0;
+}
+
+std::string textOf(const sockaddr_storage &name, socklen_t size) {
+  char text[NI_MAXHOST] = "";
+  getnameinfo(reinterpret_cast<const sockaddr *>(&name), size, text,
+              sizeof text, nullptr, 0, NI_NUMERICHOST);
+  // IPv4 as IPv6 writes it.
+  std::string_view plain = text;
+  constexpr std::string_view kMapped = "::ffff:";
+  return std::string(plain.starts_with(kMapped) ? plain.substr(kMapped.size())
+                                                : plain);
 }
 } // namespace
 
@@ -218,40 +195,158 @@ int64_t Socket::port() const {
 
 std::string Socket::address() const {
   socklen_t size;
-  char text[NI_MAXHOST] = "";
   sockaddr_storage name = nameOf(descriptor, getsockname, size);
-  getnameinfo(reinterpret_cast<sockaddr *>(&name), size, text, sizeof text,
-              nullptr, 0, NI_NUMERICHOST);
-  // IPv4 as IPv6 writes it.
-  std::string_view plain = text;
-  constexpr std::string_view kMapped = "::ffff:";
-  return std::string(plain.starts_with(kMapped) ? plain.substr(kMapped.size())
-                                                : plain);
+  return textOf(name, size);
+}
+
+std::string Socket::peerAddress() const {
+  socklen_t size;
+  sockaddr_storage name = nameOf(descriptor, getpeername, size);
+  return textOf(name, size);
 }
 
 //===----------------------------------------------------------------------===//
-// Messages
+// Listening
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Without one errno says why.
+Socket tryListen(const addrinfo &address) {
+  Socket made(makeSocket(address));
+  if (!made)
+    return made;
+  setOption(made.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+  if (address.ai_family == AF_INET6)
+    setOption(made.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
+  if (bind(made.get(), address.ai_addr, address.ai_addrlen) == 0 &&
+      ::listen(made.get(), SOMAXCONN) == 0)
+    return made;
+  int error = errno;
+  made.close();
+  errno = error;
+  return made;
+}
+
+bool isLoopback(const addrinfo &address) {
+  if (address.ai_family == AF_INET) {
+    auto *in = reinterpret_cast<const sockaddr_in *>(address.ai_addr);
+    return ntohl(in->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+  }
+  auto *in = reinterpret_cast<const sockaddr_in6 *>(address.ai_addr);
+  return IN6_IS_ADDR_LOOPBACK(&in->sin6_addr);
+}
+
+/// Debian gives a host's own name an address of the loopback, which that name
+/// does not have elsewhere.
+bool isOnlyHere(const std::string &host, const addrinfo &address) {
+  bool means = host == "localhost" || host == "::1" || host.starts_with("127.");
+  return isLoopback(address) && !means;
+}
+
+void setPort(const addrinfo &address, int64_t port) {
+  // At the same place for both families.
+  reinterpret_cast<sockaddr_in *>(address.ai_addr)->sin_port =
+      htons(uint16_t(port));
+}
+
+/// On each address of this host in the list; EADDRINUSE if one is taken.
+int listenOnEach(const std::string &host, int64_t port, const addrinfo *at,
+                 std::vector<Socket> &sockets) {
+  for (; at; at = at->ai_next) {
+    if (isOnlyHere(host, *at))
+      continue;
+    setPort(*at, sockets.empty() ? port : sockets.front().port());
+    if (Socket made = tryListen(*at))
+      sockets.push_back(std::move(made));
+    else if (errno == EADDRINUSE)
+      return errno;
+  }
+  return 0;
+}
+
+/// One that listens for IPv6 takes IPv4 as well, and so comes first.
+int listenOnAll(const addrinfo *all, std::vector<Socket> &sockets) {
+  int error = 0;
+  for (int family : {AF_INET6, AF_INET})
+    for (const addrinfo *at = all; at; at = at->ai_next) {
+      if (at->ai_family != family || error == EADDRINUSE)
+        continue;
+      if (Socket made = tryListen(*at)) {
+        sockets.push_back(std::move(made));
+        return 0;
+      }
+      error = errno;
+    }
+  return error;
+}
+} // namespace
+
+Expected<Listener> Listener::open(const std::string &host, int64_t port,
+                                  Deadline deadline) {
+  constexpr int kAttempts = 8; // to find a port that is free on all addresses
+  Expected<Addresses> named = lookUp(host, port, deadline);
+  if (!named.ok())
+    return named.status();
+  Listener made;
+  int error = EADDRINUSE;
+  for (int i = 0; i < (port ? 1 : kAttempts) && error; ++i) {
+    made.sockets.clear();
+    error = listenOnEach(host, port, named->get(), made.sockets);
+  }
+  if (!error && made.sockets.empty()) {
+    Expected<Addresses> all = lookUp(nullptr, port);
+    if (!all.ok())
+      return all.status();
+    error = listenOnAll(all->get(), made.sockets);
+  }
+  if (error == EADDRINUSE)
+    return errorOf("port ", port,
+                   " of this host is taken, expected a free "
+                   "one for the processes of the job");
+  if (error)
+    return errorOf("cannot listen on port ", port, ": ", std::strerror(error));
+  return made;
+}
+
+std::vector<int> Listener::descriptors() const {
+  std::vector<int> all;
+  for (const Socket &socket : sockets)
+    all.push_back(socket.get());
+  return all;
+}
+
+Socket Listener::accept() const {
+  for (const Socket &socket : sockets)
+    if (Socket made = socket.accept())
+      return made;
+  return Socket();
+}
+
+//===----------------------------------------------------------------------===//
+// Bytes
 //===----------------------------------------------------------------------===//
 
 Socket::Socket(Socket &&other) noexcept
     : descriptor(std::exchange(other.descriptor, -1)),
-      pending(std::move(other.pending)) {}
+      pending(std::move(other.pending)), outgoing(other.outgoing),
+      incoming(other.incoming) {}
 
 Socket &Socket::operator=(Socket &&other) noexcept {
   std::swap(descriptor, other.descriptor);
   std::swap(pending, other.pending);
+  std::swap(outgoing, other.outgoing);
+  std::swap(incoming, other.incoming);
   return *this;
 }
 
 void Socket::close() {
   if (descriptor >= 0)
-    ::close(std::exchange(descriptor, -1));
+    ::close(release());
 }
 
-bool Socket::send(std::string_view message, Deadline deadline) const {
-  uint32_t length = uint32_t(message.size());
-  std::string bytes(reinterpret_cast<const char *>(&length), sizeof length);
-  bytes += message;
+int Socket::release() { return std::exchange(descriptor, -1); }
+
+bool Socket::write(std::string_view bytes, Deadline deadline) const {
   for (size_t sent = 0; sent < bytes.size();) {
     ssize_t count = ::send(descriptor, bytes.data() + sent, bytes.size() - sent,
                            MSG_NOSIGNAL);
@@ -271,30 +366,91 @@ bool Socket::send(std::string_view message, Deadline deadline) const {
   return true;
 }
 
-bool Socket::receive(std::vector<std::string> &messages) {
-  // Far above what processes tell each other: others' bytes are no length.
-  constexpr uint32_t kMaxMessage = 64 << 20;
+bool Socket::readSome(size_t count, std::string &bytes) const {
   char buffer[4096];
-  while (true) {
-    ssize_t count = recv(descriptor, buffer, sizeof buffer, 0);
-    if (count == 0)
-      return false;
-    if (count < 0 && errno == EINTR)
+  while (count > 0) {
+    ssize_t got = recv(descriptor, buffer, std::min(count, sizeof buffer), 0);
+    if (got < 0 && errno == EINTR)
       continue;
-    if (count < 0)
-      return errno == EAGAIN;
-    pending.append(buffer, size_t(count));
-    uint32_t length;
-    while (pending.size() >= sizeof length) {
-      std::memcpy(&length, pending.data(), sizeof length);
-      if (length > kMaxMessage)
-        return false;
-      if (pending.size() < sizeof length + length)
-        break;
-      messages.push_back(pending.substr(sizeof length, length));
-      pending.erase(0, sizeof length + length);
-    }
+    if (got <= 0)
+      return got < 0 && errno == EAGAIN;
+    bytes.append(buffer, size_t(got));
+    count -= size_t(got);
   }
+  return true;
+}
+
+bool Socket::read(size_t count, Deadline deadline, std::string &bytes) const {
+  size_t end = bytes.size() + count;
+  while (readSome(end - bytes.size(), bytes)) {
+    if (bytes.size() == end)
+      return true;
+    pollfd wait = {descriptor, POLLIN, 0};
+    if (poll(&wait, 1, millisecondsUntil(deadline)) == 0)
+      return false;
+  }
+  return false;
+}
+
+//===----------------------------------------------------------------------===//
+// Messages
+//===----------------------------------------------------------------------===//
+
+namespace {
+constexpr size_t kTagBytes = 16;
+/// Far above what processes tell each other: others' bytes are no length.
+constexpr uint32_t kMaxMessage = 64 << 20;
+} // namespace
+
+void Socket::seal(const Key &ofOutgoing, const Key &ofIncoming) {
+  outgoing = {.key = ofOutgoing};
+  incoming = {.key = ofIncoming};
+}
+
+std::string Socket::Seal::tagOf(std::string_view message) {
+  std::string text = Packer().number(count++).string(message).text();
+  Digest digest = keyedHash(key, text);
+  return std::string(viewOf(digest).substr(0, kTagBytes));
+}
+
+bool Socket::send(std::string_view message, Deadline deadline) {
+  uint32_t length = uint32_t(message.size());
+  std::string bytes(reinterpret_cast<const char *>(&length), sizeof length);
+  bytes += message;
+  if (outgoing)
+    bytes += outgoing->tagOf(message);
+  return write(bytes, deadline);
+}
+
+bool Socket::receive(std::vector<std::string> &messages) {
+  // In one call: who sends without an end does not hold up its reader.
+  constexpr size_t kMost = 1 << 20;
+  size_t before = pending.size();
+  bool open = readSome(kMost, pending);
+  if (pending.size() == before)
+    return open;
+  return takeMessages(messages) && open;
+}
+
+bool Socket::takeMessages(std::vector<std::string> &messages) {
+  const size_t tagBytes = incoming ? kTagBytes : 0;
+  std::string_view rest = pending;
+  uint32_t length;
+  while (rest.size() >= sizeof length) {
+    std::memcpy(&length, rest.data(), sizeof length);
+    if (length > kMaxMessage)
+      return false;
+    if (rest.size() < sizeof length + length + tagBytes)
+      break;
+    std::string_view message = rest.substr(sizeof length, length);
+    std::string_view tag = rest.substr(sizeof length + length, tagBytes);
+    if (incoming && !areEqual(tag, incoming->tagOf(message)))
+      return false;
+    messages.emplace_back(message);
+    rest.remove_prefix(sizeof length + length + tagBytes);
+  }
+  pending.erase(0, pending.size() - rest.size());
+  return true;
 }
 
 } // namespace tandem::rt

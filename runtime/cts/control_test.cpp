@@ -32,11 +32,13 @@ protected:
 };
 
 Status join(int64_t process, int64_t processes, int64_t port,
-            std::chrono::milliseconds timeout = 500ms, Socket listener = {}) {
+            std::chrono::milliseconds timeout = 500ms, Listener listener = {},
+            const std::string &secret = kSecret) {
   return Control::connect({.rank = process,
                            .worldSize = processes,
                            .masterPort = port,
-                           .timeout = timeout},
+                           .timeout = timeout,
+                           .secret = secret},
                           std::move(listener))
       .status();
 }
@@ -119,33 +121,33 @@ TEST_F(ControlTest, AnErrorThatEndsAProcessIsThatOfAll) {
 }
 
 TEST_F(ControlTest, AProcessThatNeverComesIsNamedByAll) {
-  Expected<Socket> listener = Socket::listen(0);
+  Expected<Listener> listener = listenHere();
   int64_t port = listener->port();
   auto begin = Clock::now();
   inProcesses(2, [&](int64_t process) {
     expectError(join(process * 2, 3, port, 3s,
-                     process ? Socket() : std::move(*listener)),
+                     process ? Listener() : std::move(*listener)),
                 "2 of 3 processes came within 3000 ms, missing: 1");
   });
   EXPECT_LT(Clock::now() - begin, 20s);
 }
 
 TEST_F(ControlTest, OtherWorldSizesAreOneErrorForAll) {
-  Expected<Socket> listener = Socket::listen(0);
+  Expected<Listener> listener = listenHere();
   int64_t port = listener->port();
   inProcesses(2, [&](int64_t process) {
     expectError(join(process, 2 + process, port, 30s,
-                     process ? Socket() : std::move(*listener)),
+                     process ? Listener() : std::move(*listener)),
                 "has world size 3, expected 2 as process 0");
   });
 }
 
 TEST_F(ControlTest, TwoProcessesOfOneNumberAreAnError) {
-  Expected<Socket> listener = Socket::listen(0);
+  Expected<Listener> listener = listenHere();
   int64_t port = listener->port();
   inProcesses(3, [&](int64_t process) {
     expectError(join(std::min<int64_t>(process, 1), 3, port, 30s,
-                     process ? Socket() : std::move(*listener)),
+                     process ? Listener() : std::move(*listener)),
                 "there are two processes 1, expected one of each number");
   });
 }
@@ -202,7 +204,7 @@ TEST_F(ControlTest, NoConnectionIsWithItself) {
 }
 
 TEST_F(ControlTest, APortThatIsTakenIsSaid) {
-  Expected<Socket> other = Socket::listen(0);
+  Expected<Listener> other = listenHere();
   int64_t port = other->port();
   auto begin = Clock::now();
   inProcesses(2, [&](int64_t process) {

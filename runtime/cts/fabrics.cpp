@@ -25,21 +25,26 @@ void inProcesses(int64_t count, const std::function<void(int64_t)> &body) {
     thread.join();
 }
 
+Expected<Listener> listenHere() {
+  return Listener::open("127.0.0.1", 0, Clock::now() + std::chrono::seconds(5));
+}
+
 Controls joinAll(int64_t processes, std::chrono::milliseconds timeout,
                  int64_t *port) {
-  Expected<Socket> listener = Socket::listen(0);
+  Expected<Listener> listener = listenHere();
   EXPECT_OK(listener.status());
   if (port)
     *port = listener->port();
   Rendezvous job{.worldSize = processes,
                  .masterPort = listener->port(),
-                 .timeout = timeout};
+                 .timeout = timeout,
+                 .secret = kSecret};
   Controls controls{size_t(processes)};
   inProcesses(processes, [&](int64_t process) {
     Rendezvous own = job;
     own.rank = process;
     auto made =
-        Control::connect(own, process == 0 ? std::move(*listener) : Socket());
+        Control::connect(own, process == 0 ? std::move(*listener) : Listener());
     EXPECT_OK(made.status());
     if (made.ok())
       controls[size_t(process)] = *made;

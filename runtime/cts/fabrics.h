@@ -20,6 +20,11 @@ using Controls = std::vector<std::shared_ptr<Control>>;
 /// Calls `body` for each process, in a thread each, as they wait for another.
 void inProcesses(int64_t count, const std::function<void(int64_t)> &body);
 
+inline constexpr const char *kSecret = "secret of the tests";
+
+/// On a free port of the loopback.
+Expected<Listener> listenHere();
+
 /// The control connections of a job whose processes are threads of this one,
 /// and the port on which they met.
 Controls joinAll(int64_t processes,

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "cts/cache_folder.h"
 #include "cts/small_step.h"
 #include "cts/support.h"
 #include "tandem_rt/safetensors.h"
@@ -104,6 +105,33 @@ TEST_F(TandemRunTest, RefusesDataThatWouldBeLeftOutOrRuin) {
   EXPECT_NE(failBeforeFirstStep("--data " + at("nan.safetensors"))
                 .find("expected a finite learning rate"),
             std::string::npos);
+}
+
+/// It is code: --print runs none, and whose it is is said before it runs.
+TEST_F(TandemRunTest, SaysWhoseCodeItRuns) {
+  Variable loaded("TANDEM_CTS_LOADED", at("loaded"));
+  std::filesystem::permissions(at("p.tdm"), std::filesystem::perms(0666));
+  Outcome printed = execute(at("p.tdm") + " --print");
+  EXPECT_EQ(printed.status, 0);
+  EXPECT_EQ(printed.text.find("warning"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(at("loaded")));
+  std::string warning = "tandem-run: warning: '" + at("p.tdm") + "' ";
+  std::string runs = ": the machine code in it runs now (--print runs none)\n";
+  Outcome run = execute(at("p.tdm") + " --steps 1");
+  EXPECT_EQ(run.text.find(warning + "can be written by all users" + runs), 0u)
+      << run.text;
+  EXPECT_TRUE(std::filesystem::exists(at("loaded")));
+  std::filesystem::permissions(at("p.tdm"), std::filesystem::perms(0600));
+  EXPECT_EQ(execute(at("p.tdm") + " --steps 1").text.find("warning"),
+            std::string::npos);
+  if (geteuid() != 0)
+    return;
+  ASSERT_EQ(chown(at("p.tdm").c_str(), 12345, 12345), 0);
+  run = execute(at("p.tdm") + " --steps 1");
+  EXPECT_EQ(run.text.find(warning +
+                          "is a file of user 12345, not of yours (0)" + runs),
+            0u)
+      << run.text;
 }
 
 TEST_F(TandemRunTest, TriesItsFilesBeforeTheFirstStep) {

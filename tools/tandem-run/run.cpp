@@ -16,7 +16,9 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <sys/stat.h>
 #include <thread>
+#include <unistd.h>
 
 namespace tandem::run {
 
@@ -229,6 +231,24 @@ Status Runner::run() {
 }
 } // namespace
 
+/// A Program is machine code: whose file it is runs as who calls this.
+static void tellOwner(const std::string &path) {
+  struct stat info{};
+  if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode))
+    return;
+  std::string fault;
+  if (info.st_uid != geteuid())
+    fault = "is a file of user " + std::to_string(info.st_uid) +
+            ", not of yours (" + std::to_string(geteuid()) + ")";
+  else if (info.st_mode & S_IWOTH)
+    fault = "can be written by all users";
+  if (!fault.empty())
+    std::fprintf(stderr,
+                 "tandem-run: warning: '%s' %s: the machine code in it runs "
+                 "now (--print runs none)\n",
+                 path.c_str(), fault.c_str());
+}
+
 Status run(const Options &options) {
   Expected<Bytes> bytes = readFile(options.program);
   if (!bytes.ok())
@@ -239,6 +259,7 @@ Status run(const Options &options) {
       std::fputs(printProgram(*program).c_str(), stdout);
     return program.status();
   }
+  tellOwner(options.program);
   // Tried before the first step, so that no run is lost at its end.
   for (const std::string &path :
        {options.save, options.trace, options.saveTimes, options.stats})

@@ -106,11 +106,12 @@ Status setFrom(Session &session, const SafetensorsFile &file, uint32_t index,
   if (!view)
     return Status::error("data has no tensor '" + key +
                          "', which the program needs");
-  if (Status status = session.setArgument(index, *view); !status.ok())
-    return status;
+  Status status = session.setArgument(index, *view);
   const Whole &argument = session.arguments()[index];
-  return argument.role == "learning_rate" ? checkRate(argument, *view)
-                                          : Status::success();
+  if (status.ok() && argument.role == "learning_rate")
+    status = checkRate(argument, *view);
+  Status there = file.check();
+  return there.ok() ? status : there;
 }
 } // namespace
 
@@ -246,7 +247,9 @@ Status saveValues(const Session &session, const SafetensorsFile *file,
     for (const auto &[name, view] : file->tensors())
       if (name.rfind("batch.", 0) == 0)
         tensors[name] = view;
-  return writeSafetensors(path, tensors);
+  return writeSafetensors(path, tensors, {}, [&] {
+    return file ? file->check() : Status::success();
+  });
 }
 
 } // namespace tandem::run

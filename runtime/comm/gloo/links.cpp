@@ -7,13 +7,15 @@
 //===----------------------------------------------------------------------===//
 
 #include "comm/gloo/links.h"
+#include "comm/gloo/mesh.h"
 #include "core/text.h"
 
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
-#include <gloo/rendezvous/context.h>
+#include <gloo/context.h>
+#include <gloo/transport/tcp/context.h>
 #include <gloo/transport/tcp/device.h>
+#include <gloo/transport/tcp/pair.h>
 #include <gloo/transport/unbound_buffer.h>
 
 namespace tandem::rt::gloo {
@@ -44,39 +46,76 @@ WithoutPipeSignal::~WithoutPipeSignal() {
 }
 
 //===----------------------------------------------------------------------===//
-// Links
+// Connections
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Gloo's rendezvous on the control connection.
-class Store final : public ::gloo::rendezvous::Store {
+namespace tcp = ::gloo::transport::tcp;
+
+/// A pair on a connection that is there. Gloo's own listens for its peer, and
+/// takes whoever comes first: that socket is closed at once.
+class Pair final : public tcp::Pair {
 public:
-  Store(Control &control, std::string name)
-      : control(control), name(std::move(name)) {}
-
-  void set(const std::string &key, const std::vector<char> &data) override {
-    control.set(name + key, std::string(data.begin(), data.end()));
+  Pair(tcp::Context *context, tcp::Device *device, int peer,
+       std::chrono::milliseconds timeout, Socket socket)
+      : tcp::Pair(context, device, peer, timeout) {
+    std::lock_guard lock(m_);
+    Socket listening(fd_);
+    if (listening)
+      device->unregisterDescriptor(fd_, this);
+    rx_ = tcp::Op();
+    fd_ = socket.release();
+    handleConnected();
   }
-  std::vector<char> get(const std::string &key) override {
-    Expected<std::string> value = control.get(name + key);
-    if (!value.ok())
-      throw Failure{value.status(), kSomeProcess};
-    return std::vector<char>(value->begin(), value->end());
-  }
-  void wait(const std::vector<std::string> &keys) override {
-    for (const std::string &key : keys)
-      get(key);
-  }
-  void wait(const std::vector<std::string> &keys,
-            const std::chrono::milliseconds &) override {
-    wait(keys);
-  }
-
-private:
-  Control &control;
-  const std::string name;
 };
+
+class TransportContext final : public tcp::Context {
+public:
+  using tcp::Context::Context;
+
+  void add(int peer, Socket socket) {
+    pairs_[size_t(peer)] = std::make_unique<Pair>(
+        this, device_.get(), peer, getTimeout(), std::move(socket));
+  }
+};
+
+class Context final : public ::gloo::Context {
+public:
+  Context(int process, int numProcesses,
+          std::shared_ptr<::gloo::transport::Context> transport,
+          std::shared_ptr<::gloo::transport::Device> device)
+      : ::gloo::Context(process, numProcesses) {
+    transportContext_ = std::move(transport);
+    device_ = std::move(device);
+  }
+};
+
+/// Where pairs listen for a moment: on an address of this host's loopback that
+/// nobody guesses meanwhile.
+tcp::attr hiddenPlace() {
+  Nonce random = makeNonce();
+  return tcp::attr(concat("127.", int(random[0]), ".", int(random[1]), ".",
+                          1 + random[2] % 254)
+                       .c_str());
+}
+
+std::shared_ptr<Context> makeContext(const Control &control,
+                                     std::vector<Socket> sockets) {
+  int process = int(control.process()), size = int(control.numProcesses());
+  auto device =
+      std::make_shared<tcp::Device>(tcp::CreateDeviceAttr(hiddenPlace()));
+  auto transport = std::make_shared<TransportContext>(device, process, size);
+  transport->setTimeout(control.timeout());
+  for (int peer = 0; peer < size; ++peer)
+    if (peer != process)
+      transport->add(peer, std::move(sockets[size_t(peer)]));
+  return std::make_shared<Context>(process, size, transport, device);
+}
 } // namespace
+
+//===----------------------------------------------------------------------===//
+// Links
+//===----------------------------------------------------------------------===//
 
 struct Links::Impl {
   explicit Impl(Control &control)
@@ -84,8 +123,7 @@ struct Links::Impl {
 
   Control &control;
   const std::chrono::milliseconds timeout;
-  std::shared_ptr<::gloo::transport::Device> device;
-  std::shared_ptr<::gloo::rendezvous::Context> context;
+  std::shared_ptr<Context> context;
 
   bool isStopped() {
     std::lock_guard lock(mutex);
@@ -110,21 +148,18 @@ std::shared_ptr<Links> Links::connect(Control &control,
                                       const std::string &name) {
   WithoutPipeSignal guard; // for Gloo's thread as well, which is made here
   auto impl = std::make_unique<Impl>(control);
-  ::gloo::transport::tcp::attr where(control.address().c_str());
-  if (const char *interface = std::getenv("GLOO_SOCKET_IFNAME"))
-    where = {}, where.iface = interface;
-  Store store(control, name + "/");
+  auto failed = [&](const std::string &why) {
+    return Failure{errorOf("process ", control.process(),
+                           " cannot connect with the others: ", why),
+                   kSomeProcess};
+  };
+  Expected<std::vector<Socket>> sockets = connectMesh(control, name);
+  if (!sockets.ok())
+    throw failed(sockets.status().message());
   try {
-    impl->device = ::gloo::transport::tcp::CreateDevice(where);
-    impl->context = std::make_shared<::gloo::rendezvous::Context>(
-        int(control.process()), int(control.numProcesses()));
-    // Gloo waits five times as long for a connection.
-    impl->context->setTimeout(control.timeout() / 5);
-    impl->context->connectFullMesh(store, impl->device);
+    impl->context = makeContext(control, std::move(*sockets));
   } catch (const std::exception &error) {
-    throw Failure{errorOf("process ", control.process(),
-                          " cannot connect with the others: ", error.what()),
-                  kSomeProcess};
+    throw failed(error.what());
   }
   return std::shared_ptr<Links>(new Links(std::move(impl)));
 }

@@ -17,18 +17,25 @@
 
 #include "tandem_rt/tensor.h"
 
+#include <functional>
 #include <map>
 #include <memory>
 
 namespace tandem::rt {
 
+class ReadGuard;
+
 /// A file that is mapped, not read: tensors are views into it, valid for its
-/// life.
+/// life. What the file has no more reads as zeros, and check() says so.
 class SafetensorsFile {
 public:
   /// Checks the whole header: every tensor lies within the file, has the bytes
   /// that its type and shape say, and overlaps no other.
   static Expected<SafetensorsFile> open(const std::string &path);
+
+  /// An error once something that was read was not there any more: asked behind
+  /// each use of what the views have.
+  Status check() const;
 
   const std::map<std::string, TensorView> &tensors() const { return views; }
   /// Null if there is none of this name.
@@ -37,7 +44,9 @@ public:
   const std::map<std::string, std::string> &metadata() const { return notes; }
 
 private:
+  std::string path;
   std::shared_ptr<const void> mapping;
+  std::shared_ptr<const ReadGuard> guard; ///< Goes before the mapping.
   std::map<std::string, TensorView> views;
   std::map<std::string, std::string> notes;
 };
@@ -48,10 +57,11 @@ Status checkPlace(const std::string &path);
 
 /// Writes all tensors in the order of their names, to a new file that then
 /// replaces `path`: it is never seen half written. Same tensors, same bytes.
-Status
-writeSafetensors(const std::string &path,
-                 const std::map<std::string, TensorView> &tensors,
-                 const std::map<std::string, std::string> &metadata = {});
+/// `check` is asked before that: an error of it leaves what was there.
+Status writeSafetensors(const std::string &path,
+                        const std::map<std::string, TensorView> &tensors,
+                        const std::map<std::string, std::string> &metadata = {},
+                        const std::function<Status()> &check = {});
 
 } // namespace tandem::rt
 

@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <gtest/gtest.h>
 #include <limits>
+#include <sys/stat.h>
 #include <thread>
 
 using namespace mlir;
@@ -412,10 +413,14 @@ protected:
               -inputs[0].getDouble(3));
   }
 
+  std::string getFolder() const {
+    return options.cacheDir + "/" + kCacheFolder;
+  }
+
   std::vector<std::string> getFiles() {
     std::vector<std::string> files;
     std::error_code code;
-    for (llvm::sys::fs::directory_iterator it(options.cacheDir, code), end;
+    for (llvm::sys::fs::directory_iterator it(getFolder(), code), end;
          it != end && !code; it.increment(code))
       files.push_back(it->path());
     return files;
@@ -459,21 +464,70 @@ static void storeOld(const FileCache &cache, const std::string &hash,
 }
 
 TEST_F(CacheTest, EvictsWhatWasUsedLeast) {
+  const std::string oldest(32, '0'), old(32, '1');
+  const std::string again = "tandem_" + std::string(32, '2') + "-parts";
   FileCache objects(options.cacheDir, ".o");
   FileCache programs(options.cacheDir, ".program");
-  storeOld(objects, "oldest", 4);
-  storeOld(programs, "old", 3);
-  storeOld(objects, "again", 5);
-  EXPECT_TRUE(objects.read("again")); // now it was used last
+  storeOld(objects, oldest, 4);
+  storeOld(programs, old, 3);
+  storeOld(objects, again, 5);
+  EXPECT_TRUE(objects.read(again)); // now it was used last
   objects.evict(3000);
   EXPECT_EQ(getFiles().size(), 3u);
   objects.evict(2999);
-  EXPECT_FALSE(objects.lookup("oldest"));
+  EXPECT_FALSE(objects.lookup(oldest));
   EXPECT_EQ(getFiles().size(), 2u);
   objects.evict(0);
-  EXPECT_FALSE(programs.read("old"));
-  EXPECT_EQ(objects.read("again"), std::string(968, 'x'))
+  EXPECT_FALSE(programs.read(old));
+  EXPECT_EQ(objects.read(again), std::string(968, 'x'))
       << "somebody may be about to read it";
+}
+
+/// Not even where they lie in its folder, and were used before all others.
+TEST_F(CacheTest, RemovesNoFilesOfOthers) {
+  FileCache objects(options.cacheDir, ".o");
+  storeOld(objects, std::string(32, 'a'), 1);
+  const std::vector<std::string> names = {"../thesis.tex",
+                                          "../" + std::string(32, 'a') + ".o",
+                                          "thesis.tex",
+                                          std::string(31, 'a') + ".o",
+                                          std::string(32, 'a'),
+                                          std::string(32, 'a') + ".tex",
+                                          std::string(32, 'a') + ".o.tex"};
+  for (const std::string &name : names) {
+    std::error_code code;
+    std::string path = getFolder() + "/" + name;
+    llvm::raw_fd_ostream(path, code) << "of somebody";
+    auto now = std::filesystem::file_time_type::clock::now();
+    std::filesystem::last_write_time(path, now - std::chrono::hours(1000));
+  }
+  objects.evict(0);
+  EXPECT_EQ(getFiles().size(), names.size() - 2);
+  for (const std::string &name : names)
+    EXPECT_TRUE(std::filesystem::exists(getFolder() + "/" + name)) << name;
+}
+
+TEST_F(CacheTest, OnlyAFolderOfThisUserIsUsed) {
+  std::string error, hash(32, 'a');
+  ASSERT_TRUE(FileCache(options.cacheDir, ".o").store(hash, "code"));
+  EXPECT_TRUE(checkCacheDirectory(options.cacheDir, error)) << error;
+  for (const std::string &folder : {options.cacheDir, getFolder()}) {
+    ASSERT_EQ(chmod(folder.c_str(), 0777), 0);
+    EXPECT_FALSE(FileCache(options.cacheDir, ".o").lookup(hash));
+    EXPECT_FALSE(FileCache(options.cacheDir, ".o").store(hash, "code"));
+    EXPECT_FALSE(checkCacheDirectory(options.cacheDir, error));
+    EXPECT_EQ(error, "cache folder '" + folder +
+                         "' can be written by other users (mode 0777), "
+                         "expected only by its owner: what lies there is run "
+                         "as code; name a folder of your own in "
+                         "TANDEM_CACHE_DIR");
+    ASSERT_EQ(chmod(folder.c_str(), 0700), 0);
+  }
+  ASSERT_EQ(chmod(options.cacheDir.c_str(), 01777), 0);
+  auto path = FileCache(options.cacheDir, ".o").lookup(hash);
+  ASSERT_TRUE(path);
+  ASSERT_EQ(chmod(path->c_str(), 0666), 0);
+  EXPECT_FALSE(FileCache(options.cacheDir, ".o").lookup(hash));
 }
 
 TEST_F(CacheTest, FolderThatCannotBeWritten) {
