@@ -244,7 +244,7 @@ SAMPLED = {
     "cummax": (NAN,),
     "cummin": (0.0,),
     "var_mean": (),
-    "kthvalue": (0.0,),
+    "kthvalue": (),  # of equal ones PyTorch leaves open which it is
     "nn.functional.pad.replicate": (),
     "nn.functional.max_unpool2d": (),
 }
@@ -258,3 +258,16 @@ def test_samples(name):
         compare(function, *tensors)
         for value in SAMPLED[name]:
             compare(function, *with_value(tensors, value))
+
+
+def largest_distances(model, x):
+    distances = torch.cdist(x * model.weight, of([3.0, 3.0]), p=INF)
+    return distances.sum(), distances
+
+
+def test_a_distance_that_is_returned_compiles():
+    """Of one pair of rows, whose largest difference the backward pass reads in another shape."""
+    model, x = torch.nn.Linear(2, 1, bias=False).double(), of([0.0, 0.0])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    step = tandem.compile(model, largest_distances, optimizer, x, gradients=True)
+    assert step(x)[1].item() == 3.0
