@@ -267,6 +267,10 @@ def like(first, last):
         return made.expand(last.shape).clone() if fits else torch.zeros_like(last)
     if is_number(last) and isinstance(first, torch.Tensor) and first.numel() == 1:
         return first.item()
+    if first is None and isinstance(last, torch.Tensor):
+        return torch.zeros_like(last)
+    if first is None and is_number(last):
+        return 0.0
     return first
 
 

@@ -38,6 +38,11 @@ class Number(torch.Tensor):
     def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
         raise _unknown(f"{function} needs")
 
+    @property
+    def __class__(self):
+        """For `isinstance(lr, float)`."""
+        return float
+
     def __bool__(self):
         return TensorsAsNumbers.current.truth(self)
 

@@ -357,6 +357,15 @@ class _Way:
             if not same:
                 paths.check(False, self._refused("counts no step of a parameter"))
 
+    def _check_constants(self, constants, state):
+        """That what is neither a tensor nor a number stays what it is."""
+        for name, value in constants.items():
+            if name in state and (isinstance(state[name], torch.Tensor) or state[name] != value):
+                raise CaptureError(
+                    f"optimizer {self.updates.kind}: state {name!r} is {value!r} and then another value, expected a tensor or a"
+                    " number"
+                )
+
     def _refused(self, what):
         return f"optimizer {self.updates.kind}: its step {what} for the values of this step, expected one that always does"
 
@@ -364,6 +373,7 @@ class _Way:
         made = list(values.values())
         for key, own in inputs["states"].items():
             state = twin.state[values[key]]
+            self._check_constants(self.known[key].constants, state)
             for name, tensor in own.items():
                 if name not in state:
                     paths.check(False, self._refused(f"makes no state {name!r}"))

@@ -43,4 +43,4 @@ def as_complex(tensor, is_complex=True):
 
 def is_number(value):
     """Of Python's; a truth is none."""
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+    return isinstance(value, numbers.Real) and not isinstance(value, (bool, torch.Tensor))

@@ -194,7 +194,27 @@ class Dividing(Own):
         p.sub_(group["lr"] * g * (1 / g.norm().item()))
 
 
-KINDS = [Anchored, Filled, Scaled, Dampened, Free, Estimating, Factored, Looking, Dividing]
+class Begun(Own):
+    """Its state begins as nothing; what it does depends on what the rate is in Python."""
+
+    defaults_of = dict(lr=0.05)
+
+    def update(self, p, g, state, group):
+        if not state:
+            state["m"] = None
+        state["m"] = g.clone() if state["m"] is None else state["m"] * 0.9 + g
+        p.sub_(state["m"] * (2 * group["lr"] if isinstance(group["lr"], float) else 0.0))
+
+
+class Switching(Own):
+    defaults_of = dict(lr=0.05)
+
+    def update(self, p, g, state, group):
+        state["even"] = not state.get("even", True)
+        p.sub_(group["lr"] * g * (2 if state["even"] else 1))
+
+
+KINDS = [Begun, Anchored, Filled, Scaled, Dampened, Free, Estimating, Factored, Looking, Dividing]
 
 
 def value_of(x):
@@ -364,6 +384,10 @@ class Often(Own):
         (
             Without,
             r"^\S*test_own_optimizers\.py:\d+: optimizer Without: its step fails: TypeError: bad operand",
+        ),
+        (
+            Switching,
+            r"^optimizer Switching: state 'even' is \w+ and then another value, expected a",
         ),
         (
             Growing,
