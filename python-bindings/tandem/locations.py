@@ -49,7 +49,8 @@ UNKNOWN = Location()
 
 
 @functools.lru_cache(maxsize=4096)
-def _is_internal(path):
+def is_internal(path):
+    """Whether a file is PyTorch's, Tandem's or of the standard library."""
     if path.startswith("<"):
         return True
     in_packages = path.startswith(_PACKAGES)
@@ -59,12 +60,12 @@ def _is_internal(path):
 def is_of_user(function):
     """Whether a function is neither PyTorch's nor Tandem's nor that of a package."""
     path = function.__code__.co_filename
-    return not _is_internal(path) and not path.startswith(_PACKAGES)
+    return not is_internal(path) and not path.startswith(_PACKAGES)
 
 
 def is_of_library(function):
     """Whether a function is PyTorch's, Tandem's or of the standard library."""
-    return _is_internal(function.__code__.co_filename)
+    return is_internal(function.__code__.co_filename)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -101,7 +102,7 @@ def _location_of(frames):
     place = None
     for frame in frames:
         path = frame[0].co_filename
-        if _is_internal(path):
+        if is_internal(path):
             continue
         if not path.startswith(_PACKAGES):
             here = _place_of(frame)

@@ -29,6 +29,7 @@ from .reads import Reads
 from .rebound import Parted, Placed
 from .returned import Returned
 from .state_dicts import is_own
+from .surroundings import surroundings_kept
 from .traced_step import TracedStep, Written
 from .tracer_errors import explained
 from .updates import Updates, location_of
@@ -212,12 +213,13 @@ def _trace_eager(step, whereabouts, is_watched=False):
 
     reads = Reads(step.arguments, step.wanted.guards_batches)
     mode = OriginMode(run, whereabouts, reads, step.identity, is_watched)
-    graph = make_fx(
-        run,
-        tracing_mode="fake",
-        _allow_non_fake_inputs=True,
-        _disable_torch_fn_metadata_mode=True,
-    )(*fake_tensors(step.arguments))
+    with surroundings_kept():
+        graph = make_fx(
+            run,
+            tracing_mode="fake",
+            _allow_non_fake_inputs=True,
+            _disable_torch_fn_metadata_mode=True,
+        )(*fake_tensors(step.arguments))
     for hook in mode.hooks:
         hook.remove()
     return graph, step.updates, mode.draws.calls, mode.reads.guards

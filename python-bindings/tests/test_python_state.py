@@ -2,8 +2,10 @@
 counts is not."""
 
 import copy
+import importlib
 import queue
 import random
+import sys
 from collections import OrderedDict, deque
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -295,6 +297,58 @@ def test_what_other_threads_write_to_stays():
 
     tandem.export(model, loss, sgd(model), BATCHES[0])
     assert model.log[1].qsize() > 0
+
+
+LAZY = """
+import functools, torch
+from torch import tensor
+TABLE = torch.arange(6.0).double()
+class Solver:
+    nodes = tensor([1.0, 2.0])
+class Tables:
+    def __init__(self):
+        self.kept = {}
+CACHE, LIST, TABLES, MADE = {}, [], Tables(), None
+@functools.lru_cache(maxsize=4)
+def table(n):
+    return torch.arange(n).double()
+def use(x):
+    global MADE
+    if "x" not in CACHE:
+        CACHE["x"], TABLES.kept[1], Solver.last, MADE = x * 2, [x], x + 1, TABLE * 2
+        LIST.append(x)
+    return x * table(6) + CACHE["x"] * TABLE + Solver.last * Solver.nodes.sum() + MADE
+"""
+
+
+@pytest.mark.parametrize("first", [False, True], ids=["imported before", "imported by it"])
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_capture_leaves_no_traced_tensor_in_modules(first, fails, tmp_path, monkeypatch):
+    """What eager computes behind it is what it computes without it."""
+    monkeypatch.syspath_prepend(tmp_path)
+    name = f"lazy_{first}_{fails}"
+    (tmp_path / f"{name}.py").write_text(LAZY)
+    if not first:
+        importlib.import_module(name)
+    model = nn.Linear(6, 6)
+
+    def loss(model, batch):
+        y = importlib.import_module(name).use(model(batch).double())
+        if fails and not torch.is_inference_mode_enabled():
+            raise ValueError("after all")
+        return y.mean()
+
+    with pytest.raises(tandem.CaptureError, match="after all") if fails else nullcontext():
+        tandem.export(model, loss, sgd(model), BATCHES[0])
+    module = sys.modules[name]
+    assert not module.CACHE and not module.LIST and not module.TABLES.kept and module.MADE is None
+    assert not hasattr(module.Solver, "last") and module.table.cache_info().currsize == 0
+    with torch.inference_mode():
+        found = loss(model, BATCHES[0])
+        y = model(BATCHES[0]).double()
+        ramp = torch.arange(6.0).double()
+        expected = y * ramp + 2 * y * ramp + (y + 1) * 3 + 2 * ramp
+    torch.testing.assert_close(found, expected.mean())
 
 
 class Momentum(nn.Module):
