@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "Options.h"
-#include "tandem_rt/new_file.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Path.h"
@@ -267,14 +266,16 @@ bool parseOptions(int argc, char **argv, ToolOptions &tool,
   return error.empty();
 }
 
-bool writeFile(const std::string &path, const std::string &content) {
+bool writeFile(const std::string &path, const FileKind &kind,
+               const std::string &content, std::string &error) {
   if (path == "-") {
     llvm::outs() << content;
     return true;
   }
-  rt::NewFile file(path);
-  file.stream() << content;
-  return file.finish().ok();
+  if (writeTextFile(path, kind, content, error))
+    return true;
+  error = "cannot write '" + path + "': " + error;
+  return false;
 }
 
 } // namespace tandem

@@ -9,6 +9,7 @@
 #define TANDEM_TOOLS_TANDEM_COMPILE_OPTIONS_H
 
 #include "tandem/Execution/Compile.h"
+#include "tandem/Support/TextFile.h"
 
 namespace tandem {
 
@@ -31,8 +32,10 @@ struct ToolOptions {
 /// Fails with an error, or without one after `--help`.
 bool parseOptions(int argc, char **argv, ToolOptions &tool, std::string &error);
 
-/// Whether all of `content` is now in the file, which others never see in part.
-bool writeFile(const std::string &path, const std::string &content);
+/// Whether all of `content` is now in the file, which others never see in part,
+/// or on standard output for `-`. Else false, with one line in `error`.
+bool writeFile(const std::string &path, const FileKind &kind,
+               const std::string &content, std::string &error);
 
 } // namespace tandem
 

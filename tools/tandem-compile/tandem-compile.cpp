@@ -37,18 +37,21 @@ int main(int argc, char **argv) {
     llvm::outs() << program.plan;
   llvm::outs() << program.explanation << program.comparison;
   if (!tool.explainFile.empty() &&
-      !tandem::writeFile(tool.explainFile, program.explanationJson))
-    return fail("cannot write " + tool.explainFile);
+      !tandem::writeFile(tool.explainFile, tandem::kJsonFile,
+                         program.explanationJson, error))
+    return fail(error);
   if (!tool.planOnly)
     for (const auto &[stage, text] : program.ir)
       llvm::outs() << text;
   if (tool.printTimes)
     for (const auto &[stage, seconds] : program.seconds)
       llvm::errs() << llvm::format("%8.3f s  ", seconds) << stage << "\n";
-  if (!tool.savePlan.empty() && !tandem::writeFile(tool.savePlan, program.plan))
-    return fail("cannot write " + tool.savePlan);
+  if (!tool.savePlan.empty() &&
+      !tandem::writeFile(tool.savePlan, tandem::kPlanFile, program.plan, error))
+    return fail(error);
   if (tool.compile.stopAfter.empty() &&
-      !tandem::writeFile(tool.output, program.bytes))
-    return fail("cannot write " + tool.output);
+      !tandem::writeFile(tool.output, tandem::kProgramFile, program.bytes,
+                         error))
+    return fail(error);
   return 0;
 }

@@ -14,7 +14,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 
 using namespace tandem;
 using namespace tandem::cost;
@@ -62,11 +61,12 @@ static std::optional<Plan> readPlanFor(const SearchProblem &problem,
   return plan;
 }
 
-static int writeFile(const std::string &path, const std::string &text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  return file ? 0 : fail(path + ": cannot be written");
+static int writeFile(const std::string &path, const FileKind &kind,
+                     const std::string &text) {
+  std::string error;
+  if (writeTextFile(path, kind, text, error))
+    return 0;
+  return fail("cannot write '" + path + "': " + error);
 }
 
 /// What was asked about the plan beside its cost.
@@ -84,7 +84,8 @@ static int report(const SearchProblem &problem, const Arguments &arguments,
     if (arguments.explains)
       fputs(printText(*explanation).c_str(), stdout);
     if (!arguments.json.empty())
-      if (int status = writeFile(arguments.json, printJson(*explanation)))
+      if (int status =
+              writeFile(arguments.json, kJsonFile, printJson(*explanation)))
         return status;
   }
   if (arguments.largestReplicate >= 0)
@@ -125,7 +126,7 @@ static int writePlan(const SearchProblem &problem, const Arguments &arguments,
                      const Plan &plan) {
   std::string text = print(problem, plan);
   if (!arguments.output.empty())
-    return writeFile(arguments.output, text);
+    return writeFile(arguments.output, kPlanFile, text);
   if (!arguments.explains)
     fputs(text.c_str(), stdout);
   return 0;

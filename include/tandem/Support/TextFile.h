@@ -37,6 +37,30 @@ std::optional<std::string> readTextFile(const std::string &path,
                                         std::string &error,
                                         size_t limit = kMaxTextBytes);
 
+/// What a file of ours begins with, at a byte, and what it is for people.
+struct FileKind {
+  std::string_view name;
+  std::string_view mark;
+  size_t at = 0;
+};
+
+inline constexpr FileKind kProblemFile{"a search problem", "tandem-problem "};
+/// Of a step and of a search problem.
+inline constexpr FileKind kPlanFile{"a plan", "tandem-plan "};
+inline constexpr FileKind kJsonFile{"a JSON object", "{"};
+inline constexpr FileKind kProgramFile{"a Program", "TDMP", 4};
+
+/// Whether an output of this kind may take a place: of nothing, of an empty
+/// file or of one of its kind. A FIFO or a terminal has no place, and is
+/// written to. Else false, with the reason in `error`.
+bool mayReplace(const std::string &path, const FileKind &kind,
+                std::string &error);
+
+/// Writes the file beside its place, which it then takes (`mayReplace`), so
+/// that it is never seen half written. Else false, with the reason in `error`.
+bool writeTextFile(const std::string &path, const FileKind &kind,
+                   std::string_view text, std::string &error);
+
 /// A place in a text where brackets stand deeper in one another than
 /// `kMaxNesting`, or up to which it has more than `kMaxWrittenBytes`.
 struct DeepPlace {

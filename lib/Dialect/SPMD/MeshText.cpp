@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Dialect/SPMD/MeshText.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace tandem::spmd;
@@ -16,6 +17,12 @@ std::string tandem::spmd::getMeshText(MeshAttr mesh) {
     text += (axis ? "," : "") + mesh.getName(axis).str() + "=" +
             std::to_string(mesh.getSize(axis));
   return text;
+}
+
+static bool isIdentifier(StringRef name) {
+  return !name.empty() && !llvm::isDigit(name.front()) &&
+         llvm::all_of(name,
+                      [](char c) { return llvm::isAlnum(c) || c == '_'; });
 }
 
 FailureOr<MeshAttr> tandem::spmd::parseMesh(Location location, StringRef text,
@@ -43,6 +50,11 @@ FailureOr<MeshAttr> tandem::spmd::parseMesh(Location location, StringRef text,
              << "mesh '" << text
              << "': expected 'axis=size', a size of at least 1, found '"
              << part.trim() << "'";
+    if (!isIdentifier(name.trim()))
+      return emitAtPlace() << "mesh '" << text << "': found axis '"
+                           << name.trim()
+                           << "', expected an identifier of letters, digits "
+                              "and _";
     add(name.trim(), size);
   }
   // One device is a mesh of one point.

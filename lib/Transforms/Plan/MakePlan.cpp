@@ -13,6 +13,7 @@
 #include "WriteDecisions.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
+#include "tandem/Support/TextFile.h"
 #include "tandem/Transforms/Plan/Plan.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
@@ -172,13 +173,11 @@ LogicalResult MakePlanPass::write(const StepGraph &graph,
   const std::string &output = options->output;
   if (output.empty())
     return success();
-  std::error_code error;
-  llvm::raw_fd_ostream os(output, error, llvm::sys::fs::OF_Text);
-  os << text;
-  if (!error)
+  std::string error;
+  if (writeTextFile(output, kPlanFile, text, error))
     return success();
-  return emitError(step->getLoc()) << "cannot write the plan file '" << output
-                                   << "': " << error.message();
+  return emitError(step->getLoc())
+         << "cannot write the plan file '" << output << "': " << error;
 }
 
 LogicalResult MakePlanPass::run() {

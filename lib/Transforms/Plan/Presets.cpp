@@ -10,6 +10,7 @@
 #include "tandem/Dialect/SPMD/MeshText.h"
 #include "tandem/Search/Descent.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/FileSystem.h"
 
 using namespace mlir;
@@ -78,6 +79,25 @@ SmallVector<StringRef> tandem::plan::getPresetNames() {
       kPresets, [](const Preset &preset) -> StringRef { return preset.name; });
 }
 
+/// The preset of a name that others give it, or none.
+static StringRef findMeant(StringRef name) {
+  return llvm::StringSwitch<StringRef>(name.lower())
+      .Cases({"ddp", "dp", "data_parallel"}, "data-parallel")
+      .Cases({"fsdp", "fsdp2", "zero1", "zero2", "zero3"}, "zero")
+      .Cases({"tp", "tensor_parallel", "megatron"}, "tensor-parallel")
+      .Cases({"ep", "expert_parallel"}, "expert-parallel")
+      .Default("");
+}
+
+/// Behind an error that says which presets there are.
+static std::string getHint(StringRef name) {
+  if (StringRef meant = findMeant(name); !meant.empty())
+    return "; did you mean '" + meant.str() + "'?";
+  return llvm::sys::fs::exists(name)
+             ? "; it is a file, and --plan-file takes one"
+             : "";
+}
+
 /// The axis that `preset` splits; on a mesh with one space axis, that one.
 static std::optional<unsigned> findMainAxis(MeshAttr mesh,
                                             const Preset &preset) {
@@ -100,10 +120,7 @@ getAxisPresets(func::FuncOp step, MeshAttr mesh, StringRef name) {
     return emitError(step.getLoc())
            << "plan preset '" << name << "', expected "
            << llvm::join(ArrayRef(getPresetNames()).drop_back(), ", ") << " or "
-           << std::end(kPresets)[-1].name
-           << (llvm::sys::fs::exists(name)
-                   ? "; it is a file, and --plan-file takes one"
-                   : "");
+           << std::end(kPresets)[-1].name << getHint(name);
   SmallVector<const Preset *> presets(mesh.getNumAxes(), &kReplicate);
   for (unsigned axis = mesh.getNumSpaceAxes(); axis < mesh.getNumAxes(); ++axis)
     presets[axis] = &kDataParallel;

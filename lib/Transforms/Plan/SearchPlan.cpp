@@ -15,6 +15,7 @@
 #include "tandem/Search/Explain.h"
 #include "tandem/Search/Search.h"
 #include "tandem/Search/Watch.h"
+#include "tandem/Support/TextFile.h"
 #include <chrono>
 
 using namespace mlir;
@@ -115,13 +116,12 @@ LogicalResult Planner::extract() {
 LogicalResult Planner::writeProblem(const cost::SearchProblem &problem) {
   if (options.problemOut.empty() || isOneOfMany)
     return success();
-  std::error_code code;
-  llvm::raw_fd_ostream os(options.problemOut, code);
-  if (code)
-    return emitError() << "cannot write the problem '" << options.problemOut
-                       << "': " << code.message();
-  os << cost::print(problem);
-  return success();
+  std::string error;
+  if (writeTextFile(options.problemOut, kProblemFile, cost::print(problem),
+                    error))
+    return success();
+  return emitError() << "cannot write the problem '" << options.problemOut
+                     << "': " << error;
 }
 
 /// Of the limit, which the first of several searches may have used up; 0
