@@ -13,6 +13,9 @@ import sys
 import time
 from multiprocessing import forkserver
 
+# By how much limits in time are multiplied on this machine (scripts/patience).
+PATIENCE = int(os.environ.get("TANDEM_PATIENCE", 1))
+
 
 def _run(arguments, environment, output):
     """The child: `arguments` is a script with its own, `output` where it prints and reports errors."""
@@ -66,7 +69,7 @@ class Child:
             return ""
 
     def read_until(self, text, seconds=60):
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds * PATIENCE
         while text not in self.read():
             assert self.process.is_alive() and time.monotonic() < deadline, self.read(".err")
             time.sleep(0.01)
@@ -76,7 +79,7 @@ class Child:
 
     def finish(self, seconds=60):
         """(exit status, what it has printed, its errors); the status is None if it had to be killed."""
-        self.process.join(seconds)
+        self.process.join(seconds * PATIENCE)
         code = self.process.exitcode
         if code is None:
             self.process.kill()
@@ -101,7 +104,7 @@ class Forks:
         output = os.path.join(self.folder, f"process{self.count}")
         return Child(self.context, arguments, self.environment | dict(environment), output)
 
-    def start_job(self, count, arguments, timeout=20, port=None):
+    def start_job(self, count, arguments, timeout=20 * PATIENCE, port=None):
         """`arguments` are those of all, or, if it is a function, by process."""
         port = port or free_port()
         return [

@@ -208,9 +208,9 @@ TEST_F(ControlTest, APortThatIsTakenIsSaid) {
   int64_t port = other->port();
   auto begin = Clock::now();
   inProcesses(2, [&](int64_t process) {
-    expectError(join(process, 2, port), process
-                                            ? "is no process 0 of this job"
-                                            : "is taken, expected a free one");
+    expectError(join(process, 2, port, 3s),
+                process ? "is no process 0 of this job"
+                        : "is taken, expected a free one");
   });
   EXPECT_LT(Clock::now() - begin, 20s); // what listens there does not speak
   expectError(join(1, 2, 1), "does not find process 0: cannot reach");
