@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import os
 import re
 import warnings
 from collections import UserDict
@@ -418,3 +419,21 @@ def test_a_step_says_what_it_is():
 def test_the_version_is_that_of_the_build(root):
     text = (root / "CMakeLists.txt").read_text()
     assert re.search(r"project\(tandem VERSION (\S+) ", text)[1] == tandem.__version__
+
+
+def test_a_batch_whose_file_becomes_shorter_is_an_error(tmp_path):
+    """In place of SIGBUS; the step goes on with what is there."""
+    path = tmp_path / "rows.bin"
+    rows = torch.rand(64, 64)
+    path.write_bytes(rows.numpy().tobytes())
+    mapped = torch.from_file(str(path), size=64 * 64).view(64, 64)
+    torch.manual_seed(0)
+    model = torch.nn.Linear(64, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    step = tandem.compile(model, lambda model, x: model(x).square().mean(), optimizer, rows)
+    step(mapped)
+    os.truncate(path, 4096)
+    for _ in range(2):
+        with pytest.raises(tandem.RunError, match="' lies in a file that has become shorter"):
+            step(mapped)
+    assert step(rows).isfinite()
