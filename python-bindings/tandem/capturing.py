@@ -9,6 +9,7 @@ from unittest import mock
 import torch
 import torch.distributions
 import torch.utils.checkpoint
+from torch._subclasses.fake_tensor import FakeTensorConverter
 from torch.fx._lazy_graph_module import _use_lazy_graph_module
 from torch.fx.experimental import proxy_tensor
 from torch.nn.attention import SDPBackend, bias, sdpa_kernel
@@ -74,6 +75,15 @@ def _without_notes():
         yield
 
 
+_AS_FAKE = FakeTensorConverter.from_real_tensor
+
+
+def _in_its_type(self, *arguments, **named):
+    """PyTorch makes the fake twin of a constant by functions in which a mode of ours would widen its type."""
+    with torch._C.DisableTorchFunction():
+        return _AS_FAKE(self, *arguments, **named)
+
+
 def _begin_region(region):
     """A profiler's region holds no tensors that could be traced. An optimizer's step is one."""
     if region.name.startswith("Optimizer.step"):
@@ -121,6 +131,7 @@ def capturing():
         mock.patch.object(torch.distributions.Distribution, "_validate_args", _UNCHECKED),
         mock.patch.object(torch.utils.checkpoint._VersionWrapper, "get_val", _cached),
         mock.patch.object(bias, "CausalBias", causal_mask),
+        mock.patch.object(FakeTensorConverter, "from_real_tensor", _in_its_type),
         refusing_others(),
         without_scaler(),
         without_dynamo(),

@@ -221,7 +221,8 @@ class _CallByCall:
             tensors = iter(tensors)
             return [self._run_call(call, [next(tensors) for _ in call.inputs]) for call in calls]
 
-        with FakeTensorMode(allow_non_fake_inputs=True):
+        # In their types, which a mode that is on may widen where they are asked for by name.
+        with FakeTensorMode(allow_non_fake_inputs=True), torch._C.DisableTorchFunction():
             fakes = [
                 torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="cpu")
                 for call in calls
