@@ -6,11 +6,12 @@ and `gather`, which are those of labels.
 
 import torch
 
+from .places import is_place_below
 from .reads import require
 
 
 def _in_range(what, index, size, low=0):
-    if index.numel() and index.dtype != torch.bool:
+    if index.numel() and index.dtype != torch.bool and not is_place_below(index, size):
         mask = (index >= low) & (index < size)
         require(what, index, mask, f"{low} to {size - 1}")
 
