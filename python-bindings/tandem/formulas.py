@@ -469,6 +469,13 @@ for _operator in (aten.nll_loss_forward.default, aten.nll_loss2d_forward.default
     FORMULAS[_operator] = functools.partial(_losses, _operator)
 
 
+@rule(aten.soft_margin_loss_backward.default)
+def _soft_margin_backward(grad, x, target, reduction):
+    """PyTorch's formula takes 1 from a sigmoid, and so has no small gradients."""
+    slope = -target * torch.sigmoid(-target * x) * grad
+    return slope / x.numel() if reduction == _MEAN else slope
+
+
 # ---- Places in memory
 
 

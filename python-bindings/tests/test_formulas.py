@@ -417,6 +417,20 @@ def test_formula(name):
     run(FORMULAS[name])
 
 
+def test_small_gradients_of_soft_margins():
+    model, x = nn.Linear(1, 1, bias=False).double(), torch.tensor([[50.0]], dtype=torch.float64)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    nn.init.ones_(model.weight)
+
+    def loss(model, x):
+        return F.soft_margin_loss(model(x), torch.ones_like(x))
+
+    loss(model, x).backward()
+    step = tandem.compile(model, loss, optimizer, x, gradients=True)
+    step(x)
+    torch.testing.assert_close(step.gradients()["weight"], model.weight.grad, rtol=1e-12, atol=0)
+
+
 def test_sizes_of_what_is_rotated_are_limited():
     model = nn.Linear(40, 40)
     with pytest.raises(
