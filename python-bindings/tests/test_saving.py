@@ -11,6 +11,7 @@ import resource
 import shutil
 import signal
 import warnings
+from types import SimpleNamespace
 
 import pytest
 import tandem
@@ -768,6 +769,21 @@ def test_a_shard_with_another_bit(spoiled, at):
     run, folder, shard = spoiled
     flip(shard, at)
     expect(run, folder, r"shard '.*' is damaged: bytes 0 to \d+ are not those that were saved")
+
+
+def test_a_shard_that_becomes_shorter_while_it_is_read(tmp_path):
+    """In place of SIGBUS, where a box is put together of what others hold."""
+    count = 8192
+    (tmp_path / "shard").write_bytes(torch.rand(count).numpy().tobytes())
+    piece = SimpleNamespace(shard=0, begin=0, offsets=(0,), extents=(count,))
+    stored = SimpleNamespace(type="f32", pieces=[piece])
+    reader = shards.Reader(os.fspath(tmp_path), [SimpleNamespace(name="shard")])
+    assert reader.box(stored, (1,), (count - 1,)).isfinite().all()
+    os.truncate(tmp_path / "shard", 4096)
+    with pytest.raises(
+        tandem.RunError, match="shard 'shard' lies in a file that has become shorter"
+    ):
+        reader.box(stored, (1,), (count - 1,))
 
 
 def test_a_truncated_shard(spoiled):

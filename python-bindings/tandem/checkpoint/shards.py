@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 import torch
 
 from ..errors import CheckpointError
+from ..reading import guarded
 from ..types import DTYPES, SAFETENSORS
 from . import files
 from .index import Shard, data_begins, is_hash, make_hash
@@ -259,7 +260,10 @@ class Reader:
                     slice(b - o, e - o) for (b, e), o in zip(common, piece.offsets, strict=True)
                 )
                 here = tuple(slice(b - o, e - o) for (b, e), o in zip(common, offsets, strict=True))
-                result[here] = self._view(piece, dtype)[there]
+                view = self._view(piece, dtype)
+                what = f"checkpoint {self.folder!r}: shard {self.shards[piece.shard].name!r}"
+                with guarded(what, view):
+                    result[here] = view[there]
         return result
 
 
