@@ -336,4 +336,6 @@ def lower(trace):
     """A `Step` of `nn` operators with the meaning of the trace."""
     graph = trace.make_graph()
     find_bands(graph)
-    return _Lowering(trace, graph).run()
+    # A mode that widens the types which a model asks for would widen those of our constants as well.
+    with torch._C.DisableTorchFunction():
+        return _Lowering(trace, graph).run()
