@@ -218,7 +218,6 @@ def compile(  # noqa: A001 - the name that torch users expect
     if isinstance(seed, bool) or not isinstance(seed, int) or not -(2**63) <= seed < 2**63:
         raise CompileError(f"seed is {seed!r}, expected an integer of 64 bits")
     _check_count("threads", threads, 4096)
-    check_pins(pins)
     options = dict(
         mesh=mesh,
         plan=plan,

@@ -42,7 +42,8 @@ def _made(graph, node):
     if _is_empty(node.meta["val"]):
         return node.meta["val"]
     values = [_value(graph, operand) for operand in node.all_input_nodes]
-    depends = not values or not all(map(_is_empty, values)) or any(t.is_complex() for t in values)
+    tensors = all(isinstance(t, torch.Tensor) and not t.is_complex() for t in values)
+    depends = not values or not tensors or not all(map(_is_empty, values))
     if depends or is_random(node.target) or node.target._schema.is_mutable:
         return None
     args, kwargs = map_arg((node.args, node.kwargs), lambda n: _of_nothing(_value(graph, n)))

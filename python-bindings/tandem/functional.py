@@ -83,8 +83,10 @@ class _Replay(torch.fx.Interpreter):
         pair = self.constants.get(target)
         if pair is not None:
             return pair
+        value = super().get_attr(target, args, kwargs)
         # What comes of it may be written to, as if the step had made it.
-        return torch.ops.aten.lift_fresh.default(super().get_attr(target, args, kwargs))
+        is_tensor = isinstance(value, torch.Tensor)
+        return torch.ops.aten.lift_fresh.default(value) if is_tensor else value
 
     def run_node(self, node):
         origin = _origin(node, self.whereabouts)

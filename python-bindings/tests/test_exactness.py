@@ -91,7 +91,7 @@ class _InMemory(ModelFile):
 
     loss = property(lambda self: self.loss_fn)
 
-    def make_model(self, seed=0):
+    def build(self, seed=0, meta=False):
         torch.manual_seed(self.first_seed)
         return self.make().to(self.dtype)
 

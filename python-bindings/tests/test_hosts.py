@@ -259,7 +259,8 @@ print(compile()({{"x": torch.ones(4, 4)}}).item() > 0)
     assert [code for code, _, _ in ends] == [0, 0], ends
     own, other = (ends[p][1].splitlines() for p in (process, 1 - process))
     assert own[0].startswith("CaptureError: ") and own[0].endswith("TypeError: no")
-    assert own[1:] == ["TypeError: 'int' object is not iterable", "True"]
+    wrong = "CompileError: pins is 5, expected a list of what tandem.pin(...) returns"
+    assert own[1:] == [wrong, "True"]
     told = [f"JobError: process {process} ended with {line}" for line in own[:2]]
     assert other == [*told, "True"]
 

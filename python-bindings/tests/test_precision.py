@@ -311,7 +311,7 @@ class OwnFile(ModelFile):
 
     loss = property(lambda self: self.loss_fn)
 
-    def make_model(self, seed=0):
+    def build(self, seed=0, meta=False):
         torch.manual_seed(seed)
         return self.make()
 

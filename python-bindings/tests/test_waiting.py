@@ -68,12 +68,12 @@ def test_a_terminal_shows_each_part(tmp_path):
 NOTICE = """
 import sys, time
 sys.path[:0] = {path!r}
-from tandem import programs, progress
+from tandem import notices, progress
 progress._QUIET, progress._PAUSE = 0, 0.001
 with progress.shown():
     progress.part("session")
     time.sleep(0.1)
-    programs._tell("what a session says")
+    notices.tell("what a session says")
     time.sleep(0.1)
 """
 
