@@ -6,29 +6,14 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
 
+from .reads import storages_of, written_by
+
 # What gives elements of its operand, where they are or elsewhere.
 _MOVES = frozenset(
-    [
-        "alias",
-        "clone",
-        "detach",
-        "expand",
-        "flatten",
-        "permute",
-        "reshape",
-        "select",
-        "slice",
-        "split",
-        "split_with_sizes",
-        "squeeze",
-        "t",
-        "transpose",
-        "unbind",
-        "unsqueeze",
-        "view",
-        "_to_copy",
-        "_unsafe_view",
-    ]
+    """
+    alias clone detach expand flatten permute reshape select slice split split_with_sizes squeeze t transpose
+    unbind unsqueeze view _to_copy _unsafe_view
+    """.split()  # noqa: SIM905 - a list of words is easier to read
 )
 # Operators whose second result has places along a dimension, with the number of that operand.
 _SECOND = {"topk": 2, "sort": 1, "max": 1, "min": 1}
@@ -44,9 +29,11 @@ def _size(node, dim):
     return shape.numel() if dim is None else shape[dim] if shape else 1
 
 
-def _extent(node):
-    """Below which number all elements are that a node gives, and none is negative; None if that is not known."""
-    while True:
+def _extent(node, written):
+    """Below which number all elements are that a node gives, and none is negative; None if that is not known, as where the step
+    writes to them: `written` are the storages that it does.
+    """
+    while not storages_of(node.meta.get("val")) & written:
         name, given = _name(node), node.args
         if node.target is python_operator.getitem:
             made = _name(given[0])
@@ -61,14 +48,15 @@ def _extent(node):
         elif name not in _MOVES:
             return None
         node = given[0]
+    return None
 
 
 def is_place_below(index, size):
     """Whether each element of a traced tensor is a place among `size` ones at most, whatever the step computes."""
-    slot = (
-        get_proxy_slot(index, get_proxy_mode().tracer, None)
-        if isinstance(index, FakeTensor)
-        else None
-    )
-    extent = _extent(slot.proxy.node) if slot is not None and not index._version else None
+    if not isinstance(index, FakeTensor):
+        return False
+    tracer = get_proxy_mode().tracer
+    slot = get_proxy_slot(index, tracer, None)
+    written = set().union(*map(written_by, tracer.graph.nodes))
+    extent = _extent(slot.proxy.node, written) if slot is not None else None
     return extent is not None and extent <= size
