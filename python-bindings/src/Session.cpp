@@ -258,7 +258,8 @@ static void bindReadGuard(nb::module_ &module) {
             if (rt::Status status = self.check(); !status.ok())
               raise("RunError", name + " " + status.message());
           },
-          nb::arg("name"));
+          nb::arg("name"))
+      .def("end", &rt::ReadGuard::end);
 }
 
 static void bindProcesses(nb::module_ &module) {

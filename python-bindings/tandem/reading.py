@@ -15,5 +15,8 @@ def guarded(name, tensor):
         return
     storage = tensor.untyped_storage()
     guard = native().ReadGuard(storage.data_ptr(), storage.nbytes())
-    yield
-    guard.check(name)
+    try:
+        yield
+        guard.check(name)
+    finally:
+        guard.end()  # before the memory goes, whoever holds this frame

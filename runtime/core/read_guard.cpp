@@ -19,8 +19,11 @@ namespace {
 /// Of all threads. Who finds no place reads without a guard, as others do.
 constexpr size_t kMaxGuards = 256;
 ReadGuard::Slot slots[kMaxGuards];
+/// What a signal that is of no guard goes to.
 struct sigaction before;
-uintptr_t pageBytes;
+/// It went there, and came back.
+std::atomic<bool> handedBack;
+const uintptr_t pageBytes = uintptr_t(sysconf(_SC_PAGESIZE));
 
 uintptr_t pageOf(uintptr_t address) { return address & ~(pageBytes - 1); }
 
@@ -53,27 +56,39 @@ bool tear(uintptr_t address) {
   return filled;
 }
 
-void handBack(int number, siginfo_t *info, void *context) {
-  if (before.sa_flags & SA_SIGINFO)
-    return before.sa_sigaction(number, info, context);
-  if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
-    return before.sa_handler(number);
-  // The access that is repeated ends the process.
-  sigaction(SIGBUS, &before, nullptr);
+/// The access is repeated, and its signal goes to the handler before; one that
+/// was sent is sent again. Where that handler calls this one again, the process
+/// ends.
+void handBack(const siginfo_t *info) {
+  if (handedBack.exchange(true))
+    signal(SIGBUS, SIG_DFL);
+  else
+    sigaction(SIGBUS, &before, nullptr);
+  if (info->si_code <= 0)
+    raise(SIGBUS);
 }
 
-void handle(int number, siginfo_t *info, void *context) {
+void handle(int, siginfo_t *info, void *) {
   bool isMissing = info->si_code == BUS_ADRERR;
   if (!isMissing || !tear(reinterpret_cast<uintptr_t>(info->si_addr)))
-    handBack(number, info, context);
+    handBack(info);
 }
 
+/// Another library may have installed its own behind it: PyTorch's workers,
+/// Python's faulthandler and LLVM have one.
 void install() {
-  pageBytes = uintptr_t(sysconf(_SC_PAGESIZE));
+  static std::mutex installing;
+  std::lock_guard lock(installing);
+  struct sigaction now{};
+  sigaction(SIGBUS, nullptr, &now);
+  if ((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == handle)
+    return;
+  before = now;
+  handedBack = false;
   struct sigaction ours{};
   ours.sa_sigaction = handle;
   ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
-  sigaction(SIGBUS, &ours, &before);
+  sigaction(SIGBUS, &ours, nullptr);
 }
 
 /// As they were: a file without bytes is mapped there.
@@ -88,11 +103,10 @@ void letGo(uintptr_t page, uintptr_t end) {
 } // namespace
 
 ReadGuard::ReadGuard(const void *memory, size_t bytes) {
-  static std::once_flag installed;
-  std::call_once(installed, install);
   uintptr_t begin = reinterpret_cast<uintptr_t>(memory);
   if (bytes == 0)
     return;
+  install();
   for (Slot &free : slots) {
     uintptr_t none = 0;
     // A place is taken by its end, and looked at once it has a begin.
@@ -106,7 +120,7 @@ ReadGuard::ReadGuard(const void *memory, size_t bytes) {
   }
 }
 
-ReadGuard::~ReadGuard() {
+void ReadGuard::end() {
   if (!slot)
     return;
   uintptr_t torn = slot->torn, end = slot->end;
@@ -114,6 +128,7 @@ ReadGuard::~ReadGuard() {
   if (torn)
     letGo(torn, end);
   slot->end = 0;
+  slot = nullptr;
 }
 
 Status ReadGuard::check() const {

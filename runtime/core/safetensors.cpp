@@ -23,6 +23,22 @@
 
 namespace tandem::rt {
 
+struct MappedFile {
+  MappedFile(void *start, size_t size)
+      : start(start), size(size), guard(start, size) {}
+  ~MappedFile() {
+    guard.end();
+    munmap(start, size);
+  }
+  MappedFile(const MappedFile &) = delete;
+  MappedFile &operator=(const MappedFile &) = delete;
+  const uint8_t *data() const { return static_cast<const uint8_t *>(start); }
+
+  void *const start;
+  const size_t size;
+  ReadGuard guard;
+};
+
 namespace {
 using nlohmann::json;
 
@@ -58,17 +74,7 @@ std::string nameOf(ElementType type) {
   return "?";
 }
 
-struct Mapping {
-  std::shared_ptr<const void> memory;
-  size_t size = 0;
-  /// Of all of it; ends before the memory goes.
-  std::shared_ptr<const ReadGuard> guard = {};
-  const uint8_t *data() const {
-    return static_cast<const uint8_t *>(memory.get());
-  }
-};
-
-Expected<Mapping> mapFile(const std::string &path) {
+Expected<std::shared_ptr<MappedFile>> mapFile(const std::string &path) {
   int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   struct stat info{};
   if (file < 0 || fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) {
@@ -87,9 +93,7 @@ Expected<Mapping> mapFile(const std::string &path) {
                    kLengthBytes);
   if (start == MAP_FAILED)
     return errorOf("cannot map '", path, "': ", std::strerror(errno));
-  std::shared_ptr<const void> memory(start,
-                                     [size](void *p) { munmap(p, size); });
-  return Mapping{memory, size, std::make_shared<ReadGuard>(start, size)};
+  return std::make_shared<MappedFile>(start, size);
 }
 
 /// Reads one entry of the header.
@@ -195,7 +199,7 @@ bool isShallow(std::string_view text) {
   return depth <= kMaxDepth;
 }
 
-Expected<json> readHeader(const Mapping &mapping, uint64_t &length) {
+Expected<json> readHeader(const MappedFile &mapping, uint64_t &length) {
   if (mapping.size < kLengthBytes)
     return errorOf("file has ", mapping.size, " bytes, expected at least ",
                    kLengthBytes);
@@ -216,9 +220,10 @@ Expected<json> readHeader(const Mapping &mapping, uint64_t &length) {
 } // namespace
 
 Expected<SafetensorsFile> SafetensorsFile::open(const std::string &path) {
-  Expected<Mapping> mapping = mapFile(path);
-  if (!mapping.ok())
-    return mapping.status();
+  Expected<std::shared_ptr<MappedFile>> mapped = mapFile(path);
+  if (!mapped.ok())
+    return mapped.status();
+  std::shared_ptr<MappedFile> mapping = *mapped;
   uint64_t length = 0;
   Expected<json> header = readHeader(*mapping, length);
   if (!header.ok())
@@ -238,8 +243,7 @@ Expected<SafetensorsFile> SafetensorsFile::open(const std::string &path) {
   }
   if (Status status = reader.checkOverlaps(); !status.ok())
     return errorOf("'", path, "': ", status.message());
-  file.mapping = mapping->memory;
-  file.guard = mapping->guard;
+  file.mapping = mapping;
   file.path = path;
   file.views = std::move(reader.views);
   if (Status status = file.check(); !status.ok())
@@ -248,7 +252,7 @@ Expected<SafetensorsFile> SafetensorsFile::open(const std::string &path) {
 }
 
 Status SafetensorsFile::check() const {
-  if (guard->check().ok())
+  if (mapping->guard.check().ok())
     return Status::success();
   return errorOf("'", path,
                  "' has become shorter, or cannot be read, since it was "

@@ -87,6 +87,52 @@ TEST(ReadGuard, WhatIsMissingStaysMissing) {
       testing::KilledBySignal(SIGBUS), "");
 }
 
+/// Whoever has installed a handler of its own since the first guard.
+TEST(ReadGuard, ReadsWithAHandlerInItsPlace) {
+  MappedFile mapped;
+  {
+    ReadGuard first(mapped.memory, mapped.bytes);
+  }
+  auto abortAtOnce = [](int) { abort(); };
+  auto ours = signal(SIGBUS, abortAtOnce);
+  mapped.cut(1);
+  {
+    ReadGuard guard(mapped.memory, mapped.bytes);
+    EXPECT_EQ(sumOf(mapped.memory, mapped.bytes), int64_t(mapped.bytes / 4));
+    expectError(guard.check(), "lies in a file that has become shorter");
+  }
+  signal(SIGBUS, ours);
+}
+
+/// To the handler before, once, and then to none.
+TEST(ReadGuard, OtherSignalsAreHandedOn) {
+  auto handOn = [] {
+    signal(SIGBUS, [](int) { (void)!write(2, "handed on\n", 10); });
+    MappedFile mapped;
+    ReadGuard guard(mapped.memory, mapped.bytes);
+    raise(SIGBUS);
+    ReadGuard again(mapped.memory, mapped.bytes);
+    signal(SIGBUS, SIG_DFL);
+    raise(SIGBUS);
+  };
+  EXPECT_EXIT(handOn(), testing::KilledBySignal(SIGBUS), "handed on");
+}
+
+/// What was unmapped may be another's by then.
+TEST(ReadGuard, TouchesNothingOnceItHasEnded) {
+  MappedFile mapped;
+  mapped.cut(1);
+  ReadGuard guard(mapped.memory, mapped.bytes);
+  sumOf(mapped.memory, mapped.bytes);
+  guard.end();
+  void *other = mmap(mapped.memory, mapped.bytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  ASSERT_EQ(other, mapped.memory);
+  guard.end();
+  EXPECT_OK(guard.check());
+  EXPECT_EQ(sumOf(mapped.memory, mapped.bytes), 0);
+}
+
 TEST(ReadGuard, AnArgumentThatGoesAwayIsAnError) {
   const int64_t count = 4096;
   ProgramBuilder b({{"data", 2}});

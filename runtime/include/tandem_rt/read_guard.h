@@ -24,18 +24,19 @@
 namespace tandem::rt {
 
 /// Guards memory while it lives, whichever thread reads it; guards may overlap.
-/// Pages that were missing raise SIGBUS again once it has ended. Installs a
-/// handler of the process when it is first used, which hands all other signals
-/// to the one before.
+/// Pages that were missing raise SIGBUS again once it has ended, which has to
+/// be before the memory is unmapped. Installs a handler of the process, again
+/// if another took its place, which hands all other signals to the one before.
 class ReadGuard {
 public:
   ReadGuard(const void *memory, size_t bytes);
-  ~ReadGuard();
+  ~ReadGuard() { end(); }
   ReadGuard(const ReadGuard &) = delete;
   ReadGuard &operator=(const ReadGuard &) = delete;
 
-  /// An error, once something was missing.
+  /// An error, once something was missing and until it has ended.
   Status check() const;
+  void end();
 
   /// A range that the handler knows.
   struct Slot {

@@ -23,7 +23,7 @@
 
 namespace tandem::rt {
 
-class ReadGuard;
+struct MappedFile;
 
 /// A file that is mapped, not read: tensors are views into it, valid for its
 /// life. What the file has no more reads as zeros, and check() says so.
@@ -45,8 +45,7 @@ public:
 
 private:
   std::string path;
-  std::shared_ptr<const void> mapping;
-  std::shared_ptr<const ReadGuard> guard; ///< Goes before the mapping.
+  std::shared_ptr<const MappedFile> mapping;
   std::map<std::string, TensorView> views;
   std::map<std::string, std::string> notes;
 };
