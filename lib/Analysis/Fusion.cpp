@@ -107,6 +107,8 @@ private:
   void collectProducers(Operation *op, std::set<int> &found) const;
   SmallVector<int> getProducers(Operation *op) const;
   void collectSources(Operation *op, llvm::SetVector<Operation *> &found) const;
+  void collectReaders(Operation *op, std::set<int> &found) const;
+  bool isViewApart(Operation *op, int group) const;
   void separateViews();
   SmallVector<int> sortGroups() const;
   FusionGroup finish(const Group &group) const;
@@ -363,24 +365,37 @@ void GroupBuilder::add(Operation *op) {
 // Result
 //===----------------------------------------------------------------------===//
 
+/// The groups that read it, also by way of what is made again for them; -1 for
+/// what is in no group.
+void GroupBuilder::collectReaders(Operation *op, std::set<int> &found) const {
+  for (Operation *user : op->getUsers()) {
+    if (auto it = groupOf.find(user); it != groupOf.end())
+      found.insert(it->second);
+    else if (isSource(user) && !needsOwnGroup(user))
+      collectReaders(user, found);
+    else
+      found.insert(-1);
+  }
+}
+
 /// A reshape whose operand is an output of its group as well would be written
 /// twice; it is a view instead, unless the group reads it.
+bool GroupBuilder::isViewApart(Operation *op, int group) const {
+  if (!isa<nn::ReshapeOp>(op))
+    return false;
+  std::set<int> ofSource, ofView;
+  collectReaders(op->getOperand(0).getDefiningOp(), ofSource);
+  collectReaders(op, ofView);
+  return ofSource != std::set<int>{group} && !ofView.count(group);
+}
+
 void GroupBuilder::separateViews() {
   for (int index = 0, end = groups.size(); index < end; ++index) {
+    if (!groups[index].isAlive || groups[index].ops.size() == 1)
+      continue;
     SmallVector<Operation *> views;
-    for (Operation *op : groups[index].ops) {
-      if (!isa<nn::ReshapeOp>(op) || !groups[index].isAlive ||
-          groups[index].ops.size() == 1)
-        continue;
-      auto isInside = [&](Operation *user) {
-        auto it = groupOf.find(user);
-        return it != groupOf.end() && it->second == index;
-      };
-      Operation *source = op->getOperand(0).getDefiningOp();
-      if (!llvm::all_of(source->getUsers(), isInside) &&
-          llvm::none_of(op->getUsers(), isInside))
-        views.push_back(op);
-    }
+    llvm::copy_if(groups[index].ops, std::back_inserter(views),
+                  [&](Operation *op) { return isViewApart(op, index); });
     for (Operation *op : views) {
       llvm::erase(groups[index].ops, op);
       groupOf[op] = groups.size();

@@ -31,9 +31,7 @@ def _slope(differences, distance, p):
     if p == 1:
         return sign
     if math.isinf(p):
-        # Not `distance`: a maximum that is returned and read in another shape is in no kernel.
-        largest = size.amax(-1, keepdim=True)
-        return sign * (1 - (size - largest).abs().ceil().clamp(max=1))
+        return sign * (1 - (size - distance).abs().ceil().clamp(max=1))
     power = differences if p == 2 else sign * size.pow(p - 1)
     slope = power / (distance if p == 2 else distance.pow(p - 1))
     is_flat = distance == 0

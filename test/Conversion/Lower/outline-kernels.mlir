@@ -159,3 +159,30 @@ module {
     return %p, %q : tensor<4x4xf32>, tensor<4x4xf32>
   }
 }
+
+// -----
+
+// A value that is returned, and read in another shape by what the backward pass
+// makes where it is read: all of it is one kernel.
+// CHECK-LABEL: func.func @step
+// CHECK: sched.step
+// CHECK-NEXT: %[[V:.*]]:2 = func.call @[[KERNEL:kernel_[0-9]+]](%arg0)
+// CHECK: sched.yield %[[V]]#0, %[[V]]#1
+// CHECK: func.func private @[[KERNEL]](
+// CHECK: nn.max
+// CHECK: nn.reshape
+// CHECK: nn.sub
+module {
+  func.func @step(%x: tensor<1x2xf64>) -> (tensor<1xf64>, tensor<2xf64>) {
+    %p, %q, %e = sched.step on compute stage 0 strand 0 {
+      %0 = nn.abs %x {nn.pass = #nn.pass<forward>} : (tensor<1x2xf64>) -> tensor<1x2xf64>
+      %1 = nn.max %0 {dims = array<i64: 1>, nn.pass = #nn.pass<forward>} : (tensor<1x2xf64>) -> tensor<1xf64>
+      %2 = nn.reshape %1 {nn.pass = #nn.pass<backward>} : (tensor<1xf64>) -> tensor<1x1xf64>
+      %3 = nn.sub %0, %2 {nn.pass = #nn.pass<backward>} : (tensor<1x2xf64>, tensor<1x1xf64>) -> tensor<1x2xf64>
+      %4 = nn.ceil %3 {nn.pass = #nn.pass<backward>} : (tensor<1x2xf64>) -> tensor<1x2xf64>
+      %5 = nn.sum %4 {dims = array<i64: 0>, nn.pass = #nn.pass<backward>} : (tensor<1x2xf64>) -> tensor<2xf64>
+      sched.yield %1, %5 : tensor<1xf64>, tensor<2xf64>
+    } : tensor<1xf64>, tensor<2xf64>
+    return %p, %q : tensor<1xf64>, tensor<2xf64>
+  }
+}
