@@ -173,6 +173,19 @@ def _product(x, dim=None, keepdim=False, dtype=None):
     return Pair(x.re.unsqueeze(dim), x.im.unsqueeze(dim)) if keepdim and not whole else x
 
 
+def _products(x, dim, dtype=None):
+    """Of the first elements, by steps of 1, 2, 4, ... elements."""
+    x = Pair(x.re.movedim(dim, -1), x.im.movedim(dim, -1)) if x.re.dim() else x
+    step, count = 1, x.re.shape[-1] if x.re.dim() else 1
+    while step < count:
+        before = Pair(x.re[..., :-step], x.im[..., :-step])
+        both = _times(Pair(x.re[..., step:], x.im[..., step:]), before)
+        first = Pair(x.re[..., :step], x.im[..., :step])
+        x = Pair(torch.cat([first.re, both.re], -1), torch.cat([first.im, both.im], -1))
+        step *= 2
+    return Pair(x.re.movedim(-1, dim), x.im.movedim(-1, dim)) if x.re.dim() else x
+
+
 def _number(value, *, dtype=None, **_):
     value = complex(value.re, value.im) if isinstance(value, Pair) else complex(value)
     return Pair(*(torch.scalar_tensor(v, dtype=REAL[dtype]) for v in (value.real, value.imag)))
@@ -322,6 +335,7 @@ _RULES = {
     "vdot": lambda x, y: _dot(_conjugate(_pair(x)), y),
     "lerp": _lerp,
     "prod": _product,
+    "cumprod": _products,
     "square": lambda x: _times(x, x),
     "scalar_tensor": _number,
     "full": _full,

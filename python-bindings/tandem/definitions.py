@@ -7,6 +7,7 @@ could follow. Values and gradients are those of eager up to rounding.
 
 import contextlib
 import functools
+import inspect
 from unittest import mock
 
 import torch
@@ -141,12 +142,48 @@ def _bincount(x, weights=None, minlength=0):
     known = not isinstance(x, FakeTensor) or reads.constant_of(x) is not None
     if known or not minlength or not (x < minlength).all():
         return None
+    reads.require("what is counted", x, x >= 0, "a number from 0 on")
     hits = x[:, None] == torch.arange(minlength)
-    return hits.sum(0) if weights is None else (hits * weights[:, None]).sum(0)
+    return hits.sum(0) if weights is None else torch.where(hits, weights[:, None], 0).sum(0)
 
 
 def _allclose(x, y, rtol=1e-5, atol=1e-8, equal_nan=False):
     return bool(torch.isclose(x, y, rtol, atol, equal_nan).all())
+
+
+def _of_some(loss):
+    """The loss of no elements: PyTorch's formula of its gradient divides by their number."""
+    signature = inspect.signature(loss)
+
+    def definition(*args, **kwargs):
+        given = signature.bind(*args, **kwargs).arguments
+        elements = given["input"] - given["target"] if _is_empty(given) else None
+        how = given.get("reduction", "mean")
+        return elements if elements is None or how == "none" else getattr(elements, how)()
+
+    return definition
+
+
+def _is_empty(given):
+    return not (given["input"].numel() and given["target"].numel())
+
+
+def _affine_grid(theta, size, align_corners=None):
+    """Of images: places in [-1, 1] of pixels or, unless corners are aligned, of their middles."""
+    if len(size) != 4:
+        return None
+
+    def places(count):
+        if count == 1:
+            return torch.zeros(1, dtype=theta.dtype)
+        return torch.linspace(-1, 1, count, dtype=theta.dtype) * (
+            1 if align_corners else (count - 1) / count
+        )
+
+    rows, columns = size[-2:]
+    x, y = places(columns).expand(rows, columns), places(rows)[:, None].expand(rows, columns)
+    base = torch.stack([x, y, torch.ones_like(x)], -1).reshape(-1, 3)
+    return (base @ theta.mT).reshape(size[0], rows, columns, 2)
 
 
 GROUPED_MM = [
@@ -187,6 +224,9 @@ def _grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corne
     """Of images, by PyTorch's formula, which autograd can follow; of volumes, by ours."""
     if mode not in _SAMPLING or padding_mode not in _PADDING or input.dim() != grid.dim():
         return None
+    if mode == "bilinear":
+        sizes = input.shape[2:][::-1]
+        grid = sampling.held_at_edges(grid, sizes, padding_mode, bool(align_corners))
     if input.dim() == 5 and mode != "bicubic":
         result = sampling.sample_volumes(input, grid, mode, padding_mode, bool(align_corners))
     elif input.dim() == 4:
@@ -238,6 +278,8 @@ _DEFINITIONS = {
     F.grid_sample: _grid_sample,
     **dict.fromkeys((torch.grid_sampler_2d, torch.grid_sampler_3d), _grid_sampler),
     F.embedding_bag: _embedding_bag,
+    F.affine_grid: _affine_grid,
+    **{loss: _of_some(loss) for loss in (F.mse_loss, F.smooth_l1_loss, F.huber_loss)},
     torch.Tensor.__bool__: reads.truth,
     torch.Tensor.item: reads.item,
     torch.Tensor.tolist: reads.tolist,

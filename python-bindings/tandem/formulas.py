@@ -54,7 +54,8 @@ def _hypot(x, y):
     x, y = x.abs(), y.abs()
     large, small = torch.maximum(x, y), torch.minimum(x, y)
     share = small / torch.where(large == 0, 1.0, large)
-    return torch.where(large == math.inf, large, large * torch.sqrt(1 + share * share))
+    is_infinite = (x == math.inf) | (y == math.inf)
+    return torch.where(is_infinite, math.inf, large * torch.sqrt(1 + share * share))
 
 
 # From here on so many terms of the asymptotic series are exact to float64's rounding.
@@ -353,22 +354,22 @@ def small(operator, matrix):
 
 @rule(aten.linalg_cholesky_ex.default)
 def _cholesky(matrix, *, upper=False, check_errors=False):
-    """Column by column."""
+    """Column by column. The state is the first column, counted from 1, that has no pivot."""
     small(aten.linalg_cholesky_ex.default, matrix)
     size = matrix.shape[-1]
     matrix = matrix.transpose(-1, -2) if upper else matrix
-    columns, fails = [], torch.zeros(matrix.shape[:-2], dtype=torch.bool)
+    columns, state = [], torch.zeros(matrix.shape[:-2], dtype=torch.int32)
     for j in range(size):
         column = matrix[..., :, j]
         if columns:
             before = torch.stack(columns, -1)
             column = column - (before @ before[..., j, :, None]).squeeze(-1)
-        fails = fails | ~(column[..., j] > 0)
-        pivot = torch.sqrt(column[..., j : j + 1])
-        column = torch.where(torch.arange(size) >= j, column / pivot, torch.zeros_like(column))
+        state = torch.where((state == 0) & ~(column[..., j] > 0), j + 1, state)
+        pivot, rows = torch.sqrt(column[..., j : j + 1]), torch.arange(size)
+        column = torch.where(rows > j, column / pivot, torch.where(rows == j, pivot, 0.0))
         columns.append(column)
     factor = torch.stack(columns, -1) if columns else matrix.clone()
-    return (factor.transpose(-1, -2) if upper else factor), fails.to(torch.int32)
+    return (factor.transpose(-1, -2) if upper else factor), state
 
 
 def eliminate(matrix, right):
@@ -467,6 +468,14 @@ def _losses(operator, scores, target, weight, reduction, ignored):
 
 for _operator in (aten.nll_loss_forward.default, aten.nll_loss2d_forward.default):
     FORMULAS[_operator] = functools.partial(_losses, _operator)
+
+
+@rule(aten.smooth_l1_loss_backward.default)
+def _smooth_l1_backward(grad, x, target, reduction, beta):
+    """With the gradient nan at nan, which PyTorch's formula leaves out."""
+    grad, difference = grad / x.numel() if reduction == _MEAN else grad, x - target
+    middle = torch.where(difference >= beta, grad, difference * grad / beta if beta else 0 * grad)
+    return torch.where(difference <= -beta, -grad, middle)
 
 
 @rule(aten.soft_margin_loss_backward.default)

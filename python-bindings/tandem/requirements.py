@@ -67,6 +67,28 @@ def _cross_entropy(x, target, *_, **__):
     _probabilities("a target", target)
 
 
+def _is_whole(x):
+    if isinstance(x, torch.Tensor):
+        return not (x.is_floating_point() or x.is_complex())
+    return isinstance(x, int)
+
+
+def _divided(x, y, *_, rounding_mode="floor", **__):
+    """Of integers there is no quotient by 0."""
+    if rounding_mode is not None and _is_whole(x) and _is_whole(y):
+        divisors = y if isinstance(y, torch.Tensor) else torch.full((1,), y)
+        require("a divisor", divisors, divisors != 0, "another number than 0")
+
+
+def _quotient(x, y, *, rounding_mode=None, **__):
+    _divided(x, y, rounding_mode=rounding_mode)
+
+
+def _inverse_of_factor(factor, *_, **__):
+    pivots = factor.diagonal(dim1=-2, dim2=-1)
+    require("a pivot", pivots, pivots != 0, "none that is 0: the matrix has no inverse")
+
+
 def _regular(info, name, **_):
     require(f"the state of {name}", info, info == 0, "0, of a matrix that has the result")
 
@@ -81,6 +103,9 @@ _REQUIREMENTS = {
     "bernoulli": _bernoulli,
     "multinomial": _multinomial,
     "binary_cross_entropy": _cross_entropy,
+    **dict.fromkeys(("floor_divide", "remainder", "fmod"), _divided),
+    "div": _quotient,
+    "cholesky_inverse": _inverse_of_factor,
     "_linalg_check_errors": _regular,
 }
 
@@ -102,5 +127,6 @@ def one_hot(x, num_classes=-1):
 def offsets_of(offsets, count):
     """Of `embedding_bag`: where its bags begin."""
     if offsets.numel():
-        require("the first of the offsets", offsets[:1], offsets[:1] == 0, "0")
-        require("the last of the offsets", offsets[-1:], offsets[-1:] <= count, f"at most {count}")
+        first, last = offsets[:1], offsets[-1:]
+        require("the first of the offsets", first, first == 0, "0")
+        require("the last of the offsets", last, last <= count, f"at most {count}")

@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import math
 
 import torch
 
@@ -85,6 +86,19 @@ def _place(x, size, padding, align_corners):
     return x if padding == "zeros" else x.clamp(0, size - 1)
 
 
+def held_at_edges(grid, sizes, padding, align_corners):
+    """A grid that has no gradient where a place is at the edge, or moved there, as PyTorch defines it. `sizes` are those of the
+    grid's last dimension.
+    """
+    if padding == "zeros":
+        return grid
+    held = []
+    for x, size in zip(grid.unbind(-1), sizes, strict=True):
+        place = _place(x.detach(), size, padding, align_corners)
+        held.append(torch.where((place <= 0) | (place >= size - 1), x.detach(), x))
+    return torch.stack(held, -1)
+
+
 def sample_volumes(x, grid, mode, padding, align_corners):
     """`F.grid_sample` of [n, c, depth, height, width]; a sum over the eight voxels round each place, or the nearest."""
     sizes = x.shape[2:]
@@ -105,12 +119,11 @@ def sample_volumes(x, grid, mode, padding, align_corners):
     if mode == "nearest":
         return voxels([place.detach().round() for place in places])
     lower = [place.detach().floor() for place in places]
+    shares = [(1 - (place - low), place - low) for place, low in zip(places, lower, strict=True)]
     total = None
     for steps in itertools.product((0, 1), repeat=3):
         corner = [low + step for low, step in zip(lower, steps, strict=True)]
-        weight = 1.0
-        for place, at in zip(places, corner, strict=True):
-            weight = weight * (1 - (place - at).abs())
+        weight = math.prod(share[step] for share, step in zip(shares, steps, strict=True))
         term = voxels(corner) * weight[:, None]
         total = term if total is None else total + term
     return total

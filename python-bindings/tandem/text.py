@@ -48,6 +48,14 @@ def _nested(tensor):
     return "[" + ", ".join(_nested(part) for part in tensor) + "]"
 
 
+def is_one_value(tensor):
+    """Whether all elements are the same, to the bit: 0.0 and -0.0 are equal and not the same."""
+    if not tensor.numel():
+        return False
+    rows = tensor.contiguous().reshape(-1, 1).view(torch.uint8)
+    return bool((rows == rows[0]).all())
+
+
 def dense(tensor):
     """A DenseElementsAttr."""
     shape = "".join(f"{size}x" for size in tensor.shape)
@@ -55,7 +63,7 @@ def dense(tensor):
     flat = tensor.reshape(-1)
     if flat.numel() == 0:
         return f"dense<> : {kind}"
-    if bool((flat == flat[0]).all()):
+    if is_one_value(flat):
         return f"dense<{_element(flat[0])}> : {kind}"
     if flat.numel() <= _LONGEST_LIST or tensor.dtype == torch.bool:
         return f"dense<{_nested(tensor)}> : {kind}"

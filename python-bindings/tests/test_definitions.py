@@ -76,6 +76,50 @@ EDGES = {
     "det": (torch.det, of([1.0, 2.0], [2.0, 4.0])),
     "digamma": (torch.digamma, of(-1.0, 0.5, 0.0, -0.0, -2.0, INF, NAN)),
     "lgamma": (torch.lgamma, of(-1.0, 0.5, 1.0, 2.0, INF, -INF, NAN)),
+    "signs of zeros": (lambda x: (x / of(0.0, -0.0), x / of(-0.0, -0.0)), of(1.0, 1.0)),
+    "hypot": (lambda x: torch.hypot(x, of(NAN, -INF, 4.0)), of(INF, INF, 3.0)),
+    "lerp": (
+        lambda x: (x.lerp(x.flip(0), 0.5), x.lerp(x.flip(0), 1.0), x.lerp(x.flip(0), x.detach())),
+        of(INF, 0.75, 0.25, 1.0),
+    ),
+    "losses of nothing": (
+        lambda x: [
+            x,
+            F.mse_loss(x[:0], x[:0]),
+            F.huber_loss(x[:0], x[:0], "mean"),
+            F.smooth_l1_loss(x[:, :0], x[:, :0], reduction="sum"),
+        ],
+        ROWS,
+    ),
+    "smooth_l1": (
+        lambda x: F.smooth_l1_loss(x, torch.zeros(6, dtype=DOUBLE), reduction="none"),
+        of(NAN, INF, 1.0, -1.0, 0.5, 0.0),
+    ),
+    "cholesky_ex": (
+        lambda x: [torch.linalg.cholesky_ex(x)[1], torch.linalg.cholesky_ex(x.square())[0]],
+        of([1.0, 0.0], [0.0, -1.0]),
+    ),
+    "bincount": (
+        lambda x: torch.bincount((x.detach() * 2).to(torch.int64), x.detach() / 0, minlength=5) + x,
+        of(0.0, 1.0, 1.0, 0.5, 0.5),
+    ),
+    "least integers": (
+        lambda x: [
+            x,
+            x.detach().to(torch.int8).argmin(),
+            x.detach().to(torch.int8).min(0),
+            (x.detach() < 0).min(0),
+        ],
+        of(3.0, -128.0, 0.0),
+    ),
+    "products of complex numbers": (
+        lambda x: [torch.complex(x, x[:1]).cumprod(1), torch.complex(x, 0 * x).prod(0)],
+        of([1.0, 2.0, 0.0, 3.0, 1.0], [1.5, 0.0, 0.0, 2.0, -1.0], [2.0, 1.0, 0.0, 2.0, 0.5]),
+    ),
+    "affine_grid of one": (
+        lambda x: [F.affine_grid(x, (1, 1, 2, 1), align_corners=c) for c in (True, False)],
+        of([[1.0, 0.0, 0.5], [0.0, 1.0, 0.2]]),
+    ),
     "linspace of one": (lambda x: x * torch.linspace(0.5, 1.5, 1, dtype=DOUBLE), of(1.0)),
 }
 
@@ -83,6 +127,30 @@ EDGES = {
 @pytest.mark.parametrize("name", EDGES)
 def test_edge_values(name):
     compare(*EDGES[name])
+
+
+# At corners, at the edge, in the middle and outside.
+PLACES = of([[0.0, 0.0], [1.0, 1.0], [-1.0, 0.3], [2.0, 0.1], [-1.7, -1.0]])
+PIXELS = of([[[1.0, 2.0, 7.0], [3.0, 4.0, 1.0]]])
+
+
+def sampled(image, grid):
+    """By images, by an image of one pixel, and by a volume."""
+    options = [(pad, c) for pad in ("zeros", "border", "reflection") for c in (True, False)]
+    volume = torch.stack([image, image.flip(2) * 2], 2)
+    places = torch.cat([grid, grid[..., :1]], -1)[:, None]
+    return [
+        (
+            F.grid_sample(image, grid, padding_mode=padding, align_corners=c),
+            F.grid_sample(image[..., :1, :1], grid, padding_mode=padding, align_corners=c),
+            F.grid_sample(volume, places, padding_mode=padding, align_corners=c),
+        )
+        for padding, c in options
+    ]
+
+
+def test_places_at_edges_of_a_grid():
+    compare(sampled, PIXELS, PLACES[None])
 
 
 X = of([0.3, -1.2, 2.0], [1.1, 0.4, -0.7], [-0.2, 0.9, 0.6], [0.8, -0.5, 1.3])

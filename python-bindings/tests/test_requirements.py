@@ -97,6 +97,36 @@ CASES = {
         of(1.0, 2.0),
         "a target is 2.0",
     ),
+    "quotient": (
+        lambda x, i: (x[:, 0] * (5 // i)).sum(),
+        of(1, 2),
+        of(1, 0),
+        "a divisor is 0, expected another number than 0",
+    ),
+    "remainders": (
+        lambda x, i: (x[:, 0] * (7 % i + torch.fmod(i, i))).sum(),
+        of(1, 2),
+        of(1, 0),
+        "a divisor is 0",
+    ),
+    "bincount": (
+        lambda x, i: (x * torch.bincount(i, minlength=3)).sum(),
+        of(0, 2),
+        of(0, -1),
+        "what is counted is -1, expected a number from 0 on",
+    ),
+    "offsets": (
+        lambda x, i: F.embedding_bag(of(0, 1), x, i).sum(),
+        of(0, 1),
+        of(1, 1),
+        "the first of the offsets is 1, expected 0",
+    ),
+    "cholesky_inverse": (
+        lambda x, i: x.sum() + torch.cholesky_inverse(torch.diag(i.to(DOUBLE))).sum(),
+        of(1, 2),
+        of(1, 0),
+        "a pivot is 0.0",
+    ),
     "ctc": (ctc, of(3, 2), of(3, 4), "an input length is 4, expected 0 to 3"),
 }
 
@@ -136,6 +166,11 @@ def test_constants_are_refused_when_the_step_is_captured():
         CaptureError, match="test_requirements.py:.*: an index is out of range, expected 0 to 2"
     ):
         made(lambda x, i: x.scatter(1, of([0], [5]), 1.0).sum() * i.sum(), of(0.0, 1.0), export)
+
+
+def test_integers_have_no_quotient_by_a_constant_0():
+    with pytest.raises(CaptureError, match="test_requirements.py:.*: a divisor is out of range"):
+        made(lambda x, i: (x[:, 0] * (i % 0)).sum(), of(1, 2), export)
 
 
 def of_parameters(x, i):

@@ -16,6 +16,7 @@ from ..errors import CaptureError, UnsupportedOperatorError
 from ..locations import UNKNOWN
 from ..origins import Origin
 from ..records import ELEMENT_TYPES, Step, TensorType, Value
+from ..text import is_one_value
 from ..types import WIDER, widened
 from . import (  # noqa: F401
     attention,
@@ -103,8 +104,7 @@ class _Lowering:
 
     def _of_tensor(self, tensor):
         tensor = widened(tensor)
-        scalar = tensor.dim() and tensor.numel() and bool((tensor == tensor.reshape(-1)[0]).all())
-        if scalar:
+        if tensor.dim() and is_one_value(tensor):
             return self.builder.expand(self.builder.tensor(tensor.reshape(-1)[0]), tensor.shape)
         return self.builder.tensor(tensor)
 

@@ -417,7 +417,17 @@ def _addcdiv(b, x, y, z, value=1):
 
 @lowers("lerp")
 def _lerp(b, x, y, weight):
-    return b.binary("add", x, b.binary("mul", b.binary("sub", y, x), weight))
+    """From the nearer end, as PyTorch."""
+    difference, dtype = b.binary("sub", y, x), b.out.dtype
+    known = b.splat_number(weight) if isinstance(weight, Value) else weight
+    if known is None or abs(known) < 0.5:
+        start = b.binary("add", x, b.binary("mul", difference, weight))
+    if known is None or abs(known) >= 0.5:
+        rest = 1 - weight if known is weight else b.binary("sub", 1, weight)
+        end = b.binary("sub", y, b.binary("mul", difference, rest))
+    if known is None:
+        return b.select(b.compare("lt", b.unary("abs", weight), 0.5), start, end, dtype)
+    return start if abs(known) < 0.5 else end
 
 
 @lowers("_to_copy", "convert_element_type", "to")

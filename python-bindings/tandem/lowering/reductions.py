@@ -76,11 +76,18 @@ def _amin(b, x, dims=None, keepdim=False):
     return b.reduce("min", x, normalize_dims(dims, len(x.shape)), keepdim)
 
 
+def _in_reverse(b, x):
+    """Ordered the other way. The least integer has no negative."""
+    if x.dtype == torch.bool:
+        return b.unary("logical_not", x)
+    return b.unary("neg", x) if x.dtype.is_floating_point else b.binary("sub", -1, x)
+
+
 def _extremum(b, x, dim, keepdim, name):
     if dim is None:
         return b.reduce(name, x, range(len(x.shape)))
     dim = normalize_dim(dim, len(x.shape))
-    indices = b.argmax(x if name == "max" else b.unary("neg", x), dim, keepdim)
+    indices = b.argmax(x if name == "max" else _in_reverse(b, x), dim, keepdim)
     return [b.reduce(name, x, [dim], keepdim), indices]
 
 
@@ -104,7 +111,7 @@ def _argmax(b, x, dim=None, keepdim=False):
 
 @lowers("argmin")
 def _argmin(b, x, dim=None, keepdim=False):
-    return _argmax(b, b.unary("neg", x), dim, keepdim)
+    return _argmax(b, _in_reverse(b, x), dim, keepdim)
 
 
 def _truth(b, x):
