@@ -200,10 +200,10 @@ def inputs_of(batch):
     for path, leaf in paths:
         if not isinstance(leaf, torch.Tensor):
             continue
-        if not leaf.numel():
+        if 0 in leaf.shape[:1]:
             raise CaptureError(
-                f"example batch: tensor {tree.name_of_path(path)!r} has shape {list(leaf.shape)}, expected no"
-                " dimension of 0"
+                f"example batch: tensor {tree.name_of_path(path)!r} has shape {list(leaf.shape)}, expected a first"
+                " dimension of at least 1"
             )
         batch_dim = 0 if leaf.dim() and leaf.shape[0] == sizes[0] else None
         argument = _tensor_argument("input", tree.name_of_path(path), leaf, batch_dim=batch_dim)

@@ -49,6 +49,8 @@ def _distances(x1, x2, p, compute_mode):
 def _distances_backward(grad, x1, x2, p, distances):
     """By the rows of x1."""
     differences = x1.unsqueeze(-2) - x2.unsqueeze(-3)
+    if 0 in differences.shape:  # PyTorch does not broadcast these
+        return torch.zeros_like(x1)
     return (grad.unsqueeze(-1) * _slope(differences, distances.unsqueeze(-1), p)).sum(-2)
 
 

@@ -8,7 +8,7 @@ matrix is taken apart column by column, or turned pair by pair, so its size is l
 import torch
 
 from .formulas import eliminate_below, rule, small, triangle_inverse
-from .matrices import householder_product
+from .matrices import MOST_ROTATED, householder_product
 
 aten = torch.ops.aten
 
@@ -157,15 +157,14 @@ def _multiplied(vectors, taus, other, left=True, transpose=False):
 
 # ---- Eigenvalues and singular values, by rotations of two columns at a time (C. G. J. Jacobi, 1846; M. R. Hestenes, 1958)
 
-_MOST_COLUMNS = 32
 # Columns whose cosine is below this are orthogonal.
 _ORTHOGONAL = 1e-11
 
 
 def _few(operator, columns):
-    if columns > _MOST_COLUMNS:
+    if columns > MOST_ROTATED:
         error = NotImplementedError(
-            f"found a matrix of {columns} columns, expected at most {_MOST_COLUMNS}"
+            f"found a matrix of {columns} columns, expected at most {MOST_ROTATED}"
         )
         error.func = operator
         raise error

@@ -7,6 +7,8 @@ import torch
 from .formulas import eliminate, small
 from .reads import require
 
+MOST_ROTATED = 32  # columns of a matrix whose singular values or eigenvalues are asked for
+
 
 def _no(operator):
     """What an error names: the operator of PyTorch's."""
@@ -116,6 +118,75 @@ def tensorsolve(A, B, dims=None):  # noqa: N803
     return solve(A.reshape(B.numel(), -1), B.reshape(-1)).reshape(shape)
 
 
+# Of `torch.linalg.lstsq`: what each driver gives beside the solution, and whether it finds solutions of matrices of any rank.
+_DRIVERS = {
+    "gels": (),
+    "gelsy": ("rank",),
+    "gelsd": ("rank", "values"),
+    "gelss": ("rank", "values"),
+}
+
+
+def _by_triangle(matrix, right):
+    """The solution of least squares where rows or columns are independent, as many as there are of the fewer ones."""
+    wide = matrix.shape[-2] < matrix.shape[-1]
+    orthogonal, upper = torch.linalg.qr(matrix.mT if wide else matrix)
+    sizes = upper.detach().diagonal(dim1=-2, dim2=-1).abs()
+    if sizes.shape[-1]:
+        limit = torch.finfo(matrix.dtype).eps * max(matrix.shape[-2:])
+        share = sizes.amin(-1) / sizes.amax(-1)
+        require(
+            "the smallest pivot of lstsq beside the largest",
+            share,
+            share > limit,
+            f"above {limit:.1e}",
+        )
+    if wide:
+        return orthogonal @ torch.linalg.solve_triangular(upper.mT, right, upper=False)
+    return torch.linalg.solve_triangular(upper, orthogonal.mT @ right, upper=True)
+
+
+def _residuals(matrix, right, solution, rank):
+    """Squares of what is left, per column; of a matrix of lower rank eager has none, which nobody knows before the step: NaN."""
+    if matrix.shape[-2] <= matrix.shape[-1]:
+        return matrix.new_zeros((0,))
+    left = (matrix @ solution - right).square().sum(-2)
+    return (
+        left
+        if rank is None
+        else torch.where((rank == matrix.shape[-1])[..., None], left, torch.nan)
+    )
+
+
+def lstsq(A, B, rcond=None, *, driver=None):  # noqa: N803
+    """`torch.linalg.lstsq`: by singular values, or, without ranks to tell or of large matrices, by a triangle, whose rank is full."""
+    driver = driver or "gelsy"
+    if driver not in _DRIVERS:
+        raise RuntimeError(f"found the driver {driver!r}, expected one of {', '.join(_DRIVERS)}")
+    is_vector = A.dim() - 1 == B.dim() and B.shape == A.shape[:-1]
+    right = B[..., None] if is_vector else B
+    smaller, rank, values = min(A.shape[-2:]), None, A.new_zeros((0,))
+    if driver == "gels" or smaller > MOST_ROTATED:
+        solution = _by_triangle(A, right)
+        rank = None if driver == "gels" else torch.full(A.shape[:-2], smaller)
+    else:
+        limit = torch.finfo(A.dtype).eps * max(A.shape[-2:]) if rcond is None else rcond
+        values = torch.linalg.svdvals(A.detach())
+        largest = values.amax(-1, keepdim=True) if smaller else values
+        rank = (values > limit * largest).sum(-1)
+        solution = torch.linalg.pinv(A, rtol=limit) @ right
+    residuals = A.new_zeros((0,)) if driver == "gelsy" else _residuals(A, right, solution, rank)
+    kept = _DRIVERS[driver]
+    return torch.return_types.linalg_lstsq(
+        (
+            solution.squeeze(-1) if is_vector else solution,
+            residuals,
+            rank if "rank" in kept else torch.zeros(0, dtype=torch.int64),
+            values if "values" in kept else A.new_zeros((0,)),
+        )
+    )
+
+
 def householder_product(input, tau):  # noqa: A002
     """The first columns of H_1 H_2 ... H_k, where H_i = I - tau_i v_i v_i^T and v_i is column i from 1 on its diagonal."""
     small(_no("linalg_householder_product"), tau[..., None, :])
@@ -160,6 +231,7 @@ DEFINITIONS = {
     torch.linalg.solve: solve,
     torch.linalg.solve_ex: solve_ex,
     torch.linalg.tensorsolve: tensorsolve,
+    torch.linalg.lstsq: lstsq,
     **dict.fromkeys(
         (torch.linalg.householder_product, torch.orgqr, torch.Tensor.orgqr), householder_product
     ),

@@ -9,11 +9,10 @@ from .draws import DrawError
 from .errors import CaptureError, TandemError, UnsupportedOperatorError
 from .locations import location_of_traceback
 
-# Of the shape of their results, which is static, these say that it depends on data: a loss with a recursion over lengths,
-# and a solution with ranks beside it. With what to write instead, if there is something.
+# Of the shape of their results, which is static, these say that it depends on data: a loss with a recursion over lengths.
+# With what to write instead, if there is something.
 _STATIC = {
     "_ctc_loss": "",
-    "linalg_lstsq": "of a well-conditioned matrix with independent columns expected torch.linalg.solve(A.mT @ A, A.mT @ B)",
 }
 
 # What PyTorch's words mean here.

@@ -80,6 +80,18 @@ def eliminated(x):
     return (p @ lower)[:4] * upper + solution + torch.lu_unpack(factors, pivots)[2]
 
 
+def least_squares(x):
+    """Of independent columns by each driver, of more columns than rows, and of a matrix of rank 2."""
+    a, b = x.reshape(2, 6, 8)[:, :, :4], x.reshape(2, 6, 8)[:, :, 4:]
+    full, svd = (torch.linalg.lstsq(a, b, driver=driver) for driver in ("gels", "gelsd"))
+    wide = torch.linalg.lstsq(a[0].mT, b[0].mT[:, :2], driver="gels").solution
+    low = torch.linalg.lstsq(a[0, :, :2] @ a[1, :2], b[0], rcond=1e-9)
+    vector = torch.linalg.lstsq(a[0], b[0, :, 0]).solution
+    solutions = full.solution.square().sum() + svd.solution[0] + low.solution * low.rank
+    rest = (full.residuals * svd.residuals).sum() + svd.singular_values.sum()
+    return solutions * 0.1 + rest + wide.square().sum() + vector
+
+
 def tensor_solved(x):
     a = x[:, :8] + 5 * torch.eye(8, dtype=x.dtype)
     return (
@@ -357,6 +369,7 @@ FORMULAS = {
     "orthogonal": orthogonal,
     "eliminated": eliminated,
     "tensor solved": tensor_solved,
+    "least squares": least_squares,
     "quantiles": quantiles,
     "shifted": shifted,
     "where not numbers": where_not_numbers,
@@ -429,6 +442,63 @@ def test_small_gradients_of_soft_margins():
     step = tandem.compile(model, loss, optimizer, x, gradients=True)
     step(x)
     torch.testing.assert_close(step.gradients()["weight"], model.weight.grad, rtol=1e-12, atol=0)
+
+
+class OfNothing(nn.Module):
+    """Matrices without elements, of the model and of the batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.columns = nn.Parameter(torch.ones(3, 5).double())
+        self.register_buffer("rows", torch.ones(0, 4, 5).double())
+
+    def forward(self, batch):
+        scale, square = batch["x"].mean() * self.columns.sum(), batch["square"]
+        products = (
+            torch.linalg.det(square)
+            + torch.slogdet(square)[1]
+            + torch.linalg.cond(square[:, None]).sum()
+        )
+        factors = (
+            square,
+            torch.linalg.inv(square),
+            torch.linalg.cholesky(square),
+            *torch.linalg.qr(square),
+        )
+        factors += (
+            *torch.linalg.svd(square),
+            *torch.linalg.eigh(square),
+            torch.linalg.solve(square, square),
+            torch.linalg.pinv(square),
+        )
+        outer = (
+            sum(factor.sum() for factor in factors)
+            + (square.new_zeros(2, 3, 0) @ square.new_zeros(2, 0, 3) + 1).sum()
+        )
+        return scale * (products.sum() + outer) + torch.cdist(self.rows, self.columns).sum()
+
+
+def test_matrices_without_elements():
+    model = OfNothing()
+    batches = [
+        {"x": torch.randn(4).double(), "square": torch.zeros(4, 0, 0).double()} for _ in range(2)
+    ]
+    compare(
+        model,
+        lambda model, batch: model(batch),
+        torch.optim.SGD(model.parameters(), lr=0.01),
+        batches,
+    )
+    step = tandem.compile(
+        model,
+        lambda model, batch: model(batch),
+        torch.optim.SGD(model.parameters(), lr=0.01),
+        batches[0],
+        mesh={"data": 2},
+    )
+    with torch.no_grad():
+        expected = model(batches[1]).item()
+    assert step(batches[1]).item() == pytest.approx(expected, rel=1e-12)
 
 
 def test_sizes_of_what_is_rotated_are_limited():
