@@ -5,6 +5,7 @@ import copy
 import errno
 import hashlib
 import json
+import math
 import os
 import random
 import resource
@@ -874,6 +875,8 @@ STRANGE = {
         pieces=c["tensors"]["parameter/hidden.bias"]["pieces"]
     ),
     "no training": lambda c: c["training"].pop("groups"),
+    "no groups": lambda c: c["training"].update(groups=[]),
+    "hashes by name": lambda c: c["shards"][0].update(hashes={"x": c["shards"][0]["hashes"][0]}),
     "no counts": lambda c: c["training"].pop("counts"),
     "a count that is none": lambda c: c["training"]["counts"].update({"hidden.bias": "3"}),
     "a count too few": lambda c: c["training"]["counts"].pop("hidden.bias"),
@@ -920,6 +923,14 @@ def group_with(name, value):
     return change
 
 
+def group_without(name):
+    def change(content):
+        group = content["training"]["groups"][0]
+        group["dict"] = [pair for pair in group["dict"] if pair[0] != name]
+
+    return change
+
+
 def schedule_with(name, value):
     def change(content):
         pairs = content["training"]["schedulers"][0]["state"]["dict"]
@@ -943,6 +954,13 @@ WRONG_TYPES = {
         r"betas\[1\] is 'x', expected a number like 0.999",
     ),
     "a number for yes": (group_with("maximize", 1), "maximize is 1, expected True or False"),
+    "a list for none": (group_with("foreach", [1]), r"foreach is \[1\], expected a single value"),
+    "a rate without end": (group_with("lr", math.inf), "lr is inf, expected finite numbers like"),
+    "a beta that is none": (
+        group_with("betas", {"tuple": [0.9, math.nan]}),
+        "betas is .*nan.*, expected finite numbers like",
+    ),
+    "no eps": (group_without("eps"), "has no eps, expected a number like 1e-08"),
     "another rate to begin with": (
         group_with("initial_lr", []),
         "initial_lr is .*, expected a numb",

@@ -32,7 +32,7 @@ def fit(step, values, index, training, what):
         _check_tensors(what, tensors, values, role)
     with none_that_was_saved(what):
         counts = _counts(index.training["counts"], names)
-        groups = training.check(index.training, what, names)
+        groups = training.check(index.training, what, names, counts.keys())
         extra = plain.decode(index.extra)
         _check_counted(step, tensors, counts)
     fresh = _fresh_states(step, values, tensors, counts)

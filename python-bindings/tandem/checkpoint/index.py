@@ -184,7 +184,8 @@ def _parse(content):
 def _shard_of(entry):
     shard = Shard(**entry)
     chunks = -(-_count(shard.bytes) // max(_count(shard.chunk), 1))
-    fits = shard.chunk <= _LARGEST_CHUNK and len(shard.hashes) == chunks
+    fits = shard.chunk <= _LARGEST_CHUNK and type(shard.hashes) is list
+    fits = fits and len(shard.hashes) == chunks
     if not marks.SHARD.fullmatch(shard.name) or not fits:
         raise ValueError(f"shard {shard.name!r}")
     return shard

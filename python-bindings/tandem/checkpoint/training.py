@@ -1,7 +1,7 @@
 """What a checkpoint holds beside tensors: the groups of the optimizer, and the schedules of its rates."""
 
 from .. import hyperparameters
-from ..errors import CheckpointError, StateError
+from ..errors import CheckpointError, StateError, shown
 from ..watch import schedulers_of
 from . import plain
 
@@ -64,18 +64,25 @@ class Training:
             ],
         }
 
-    def check(self, saved, what, names):
-        """That `saved` fits; returns what `restore` needs. `names` are {name there: that of the parameter}. Changes nothing."""
+    def check(self, saved, what, names, counted):
+        """That `saved` fits; returns what `restore` needs. `names` are {name there: that of the parameter}, `counted` parameters
+        that it has trained. Changes nothing.
+        """
         kind = _checked_name(saved["optimizer"])
         if kind != _kind(self.optimizer):
             raise CheckpointError(
-                f"{what}: is of another optimizer: {kind}, expected {_kind(self.optimizer)}"
+                f"{what}: is of another optimizer: {kind[:100]}, expected {_kind(self.optimizer)}"
             )
-        groups, own = self._fit(_groups_of(saved, names), what), self._groups()
+        theirs = _groups_of(saved, names)
+        for name in counted - {name for group in theirs for name in group["params"]}:
+            raise ValueError(f"parameter {name!r} is trained, and in no group")
+        groups, own = self._fit(theirs, what), self._groups()
         for index, (group, mine) in enumerate(zip(groups, own, strict=True)):
             place = f"{what}: optimizer parameter group {index}"
             for key in group.keys() & mine.keys() - {"params"}:
                 hyperparameters.check_alike(place, key, group[key], mine[key])
+                hyperparameters.check_finite(place, key, group[key], mine[key])
+            hyperparameters.check_numbers(place, group, self.optimizer)
         try:
             self.check_groups(groups, f"{what}: optimizer")
         except StateError as error:
@@ -133,7 +140,7 @@ def _groups_of(saved, names):
 def _first_other(found, expected):
     for mine, theirs in zip(found, expected, strict=False):
         if mine != theirs:
-            return f"{mine!r} where {theirs!r} is expected"
+            return f"{shown(mine)} where {shown(theirs)} is expected"
     return f"{len(found)} parameters, expected {len(expected)}"
 
 
