@@ -53,7 +53,7 @@ class Returned:
         self.loss = _find_loss(returned) if has_loss else None
         if has_loss:
             self._check_loss()
-        paths, self._spec = tree.flatten(returned)
+        paths, self._spec = tree.flatten(returned, "what the loss function returns")
         self._leaves, self.tensors = [], {}
         for path, leaf in paths:
             self._leaves.append(self._leaf(tree.name_of_path(path), leaf))

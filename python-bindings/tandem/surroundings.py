@@ -56,11 +56,19 @@ class _Outside:
 
 
 def _is_traced(value):
-    if type(value) in (list, tuple) or issubclass(type(value), tuple):
-        return any(map(_is_traced, value))
-    if type(value) is dict:
-        return any(map(_is_traced, value.values()))
-    return isinstance(value, FakeTensor)
+    """Whether it is a traced tensor, or a container that has one, however deep; containers may hold themselves."""
+    waiting, seen = [value], set()
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, FakeTensor):
+            return True
+        parts = value.values() if type(value) is dict else value
+        if type(value) not in (list, dict) and not issubclass(type(value), tuple):
+            continue
+        if id(value) not in seen:
+            seen.add(id(value))
+            waiting.extend(parts)
+    return False
 
 
 class _Namespace:

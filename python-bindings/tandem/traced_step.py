@@ -70,7 +70,7 @@ class TracedStep:
         self.parted = set(wanted.parted or ())
         self.identify()
         self.looked_at = set()  # keys of parameters of which buffers are views behind the step
-        self.identity.check_apart({a.name: a.value for a in self.inputs})
+        self.identity.check_apart({a.name: a.value for a in self.inputs if a.value is not None})
         self.held = {}  # {name: each buffer as the model has it}
         self.scalars = scalar_arguments(self.numbers_read, 0)
         self.updated, self.updates = [], None

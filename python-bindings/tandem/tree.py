@@ -4,6 +4,7 @@ dicts that are classes of their own, such as the `BatchEncoding` of `transformer
 Nothing is registered with PyTorch for classes of the user's, as that would hold for the whole process.
 """
 
+import contextlib
 import copy
 import dataclasses
 from collections import UserDict
@@ -11,6 +12,8 @@ from collections.abc import Mapping
 
 import torch
 import torch.utils._pytree as pytree
+
+from .errors import BatchError
 
 
 class _Opened:
@@ -63,9 +66,21 @@ def _open_all(tree):
     return pytree.tree_map(_open, tree)
 
 
-def flatten(tree):
-    """([(path, leaf)], spec), for `unflatten`."""
-    return pytree.tree_flatten_with_path(_open_all(tree))
+@contextlib.contextmanager
+def _of_some_depth(what):
+    try:
+        yield
+    except RecursionError:
+        # Nobody asks for the thousand frames.
+        raise BatchError(
+            f"{what}: holds itself, or containers too deep in one another, expected a tree of tensors"
+        ) from None
+
+
+def flatten(tree, what="batch"):
+    """([(path, leaf)], spec), for `unflatten`. BatchError for one without end."""
+    with _of_some_depth(what):
+        return pytree.tree_flatten_with_path(_open_all(tree))
 
 
 def unflatten(leaves, spec):
@@ -88,14 +103,19 @@ def name_of_path(path):
 
 def outline(tree):
     """What a tree is made of, as text: `{'x': tensor, 'y': [tensor, value]}`. Keys of dicts are in any order, and a list is
-    as good as a tuple.
+    as good as a tuple. BatchError for one without end.
     """
+    with _of_some_depth("batch"):
+        return _outline(tree)
+
+
+def _outline(tree):
     if isinstance(tree, torch.Tensor):
         return "tensor"
     parts = tree if isinstance(tree, Mapping) else _parts_of(tree)
     if parts is not None:
         kind = type(tree).__qualname__ if dataclasses.is_dataclass(tree) else ""
-        listed = sorted(f"{key!r}: {outline(part)}" for key, part in parts.items())
+        listed = sorted(f"{key!r}: {_outline(part)}" for key, part in parts.items())
         return f"{kind}{{{', '.join(listed)}}}"
     kind = type(tree)
     if kind in pytree.SUPPORTED_NODES:
@@ -105,16 +125,21 @@ def outline(tree):
     else:
         return "value"
     name = "" if kind in (list, tuple) else kind.__qualname__
-    return f"{name}[{', '.join(map(outline, parts))}]"
+    return f"{name}[{', '.join(map(_outline, parts))}]"
 
 
 def check_dense(path, leaf, error, what="batch"):
     """Raises `error` for a tensor whose elements do not lie in one array, such as a sparse one."""
-    if not isinstance(leaf, torch.Tensor) or (leaf.layout is torch.strided and not leaf.is_nested):
+    if not isinstance(leaf, torch.Tensor):
         return
-    kind, dense = (
-        ("nested", "to_padded_tensor") if leaf.is_nested else (str(leaf.layout), "to_dense")
-    )
+    if leaf.is_nested:
+        kind, dense = "nested", "to_padded_tensor"
+    elif leaf.is_quantized:
+        kind, dense = "quantized", "dequantize"
+    elif leaf.layout is not torch.strided:
+        kind, dense = str(leaf.layout), "to_dense"
+    else:
+        return
     raise error(
         f"{what}: tensor {name_of_path(path)!r} is {kind.removeprefix('torch.')}, expected a dense one (Tensor.{dense}"
         " makes one)"

@@ -390,6 +390,7 @@ def test_a_batch_of_another_structure():
 def test_batches_that_are_not_dense():
     model, rows = small(nn.Tanh()), normal(8, 6)
     nested = torch.nested.nested_tensor([normal(6), normal(5)])
+    quantized = torch.quantize_per_tensor(rows.float(), 0.1, 0, torch.qint8)
     loss = lambda model, batch: model(batch).square().mean()  # noqa: E731
     step = tandem.compile(model, loss, adam(model), rows)
     for batch, words in [
@@ -397,6 +398,7 @@ def test_batches_that_are_not_dense():
         (rows.to_sparse_csr(), "is sparse_csr, expected a dense one"),
         (rows[:4].to_sparse(), "is sparse_coo, expected a dense one"),
         (nested, "is nested, expected a dense one .Tensor.to_padded_tensor makes one"),
+        (quantized, "is quantized, expected a dense one .Tensor.dequantize makes one"),
     ]:
         calls = [step, step.evaluate, lambda b: tandem.compile(model, loss, adam(model), b)]
         for call in calls:
@@ -404,6 +406,14 @@ def test_batches_that_are_not_dense():
                 call(batch)
         with pytest.raises(tandem.CaptureError, match=f"^example batch: tensor '0' {words}"):
             tandem.export(model, loss, adam(model), batch)
+
+
+def test_an_example_without_values():
+    model, rows = small(nn.Tanh()), normal(8, 6)
+    loss = lambda model, batch: model(batch).square().mean()  # noqa: E731
+    expected = loss(model, rows).item()
+    step = tandem.compile(model, loss, adam(model), rows.to("meta"))
+    assert step(rows).item() == pytest.approx(expected)
 
 
 def test_a_step_says_what_it_is():
