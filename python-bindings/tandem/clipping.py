@@ -15,7 +15,7 @@ import torch
 from torch.nn.utils import clip_grad
 from torch.utils.weak import WeakIdKeyDictionary
 
-from .errors import CaptureError, CompileError, StateError
+from .errors import CaptureError, CompileError, StateError, shown
 from .locations import current_location
 from .updates import location_of
 
@@ -40,7 +40,7 @@ class Clipping:
             is_number = isinstance(limit, numbers.Real) and not isinstance(limit, bool)
             if limit is not None and not (is_number and limit > 0 and not math.isnan(limit)):
                 raise CompileError(
-                    f"{name} is {limit!r}, expected a positive number, or None for no limit"
+                    f"{name} is {shown(limit)}, expected a positive number, or None for no limit"
                 )
         if None not in given.values():
             raise CompileError(

@@ -9,7 +9,7 @@ from . import job as jobs
 from . import progress
 from .arguments import batch_tensors, parameters_of
 from .clipping import Clipping
-from .errors import CompileError
+from .errors import CompileError, shown
 from .explanations import check_time_limit
 from .meshes import mesh_text
 from .native import native
@@ -23,13 +23,28 @@ from .watch import cycled
 
 
 def _check_kind(name, value, kinds, expected):
-    if value is not None and not isinstance(value, kinds):
-        raise CompileError(f"{name} is {value!r}, expected {expected}")
+    is_text = isinstance(value, str) and value.isprintable()
+    if (
+        value is not None
+        and not is_text
+        and (isinstance(value, str) or not isinstance(value, kinds))
+    ):
+        raise CompileError(f"{name} is {shown(value)}, expected {expected}")
+
+
+def _check_flag(name, value):
+    if not isinstance(value, bool):
+        raise CompileError(f"{name} is {shown(value)}, expected True or False")
 
 
 def _check_count(name, value, largest):
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= largest:
-        raise CompileError(f"{name} is {value!r}, expected an integer from 1 to {largest}")
+        raise CompileError(f"{name} is {shown(value)}, expected an integer from 1 to {largest}")
+
+
+def _is_path(plan):
+    """A preset has no suffix."""
+    return not isinstance(plan, str) or os.sep in plan or "." in plan or os.path.exists(plan)
 
 
 def device_options(device, architecture):
@@ -83,14 +98,16 @@ def make_options(
     for name, value in {"cluster": cluster, "start": start, "problem_out": problem_out}.items():
         _check_kind(name, value, path, "the path of a file")
     options.pins = [str(pin) for pin in check_pins(pins)]
-    if plan and (os.sep in str(plan) or os.path.exists(plan)):
+    for name, value in {"presets": presets, "recompute": recompute}.items():
+        _check_flag(name, value)
+    if plan and _is_path(plan):
         options.plan_file = os.fspath(plan)
     else:
         options.preset = plan or ""
     options.search, options.cluster = search or "", os.fspath(cluster or "")
     options.search_time_limit = check_time_limit(search_time_limit)
-    options.start, options.uses_presets = os.fspath(start or ""), bool(presets)
-    options.stored_parts, options.recompute = list(stored_parts), bool(recompute)
+    options.start, options.uses_presets = os.fspath(start or ""), presets
+    options.stored_parts, options.recompute = list(stored_parts), recompute
     options.device, options.architecture = device_options(device, architecture)
     if problem_out is not None:
         options.problem_out = os.fspath(problem_out)
@@ -99,7 +116,7 @@ def make_options(
         bytes_ = isinstance(fail_on_replicate, int) and not isinstance(fail_on_replicate, bool)
         if not bytes_ or not 0 <= fail_on_replicate < 2**63:
             raise CompileError(
-                f"fail_on_replicate is {fail_on_replicate!r}, expected bytes, or None for no limit"
+                f"fail_on_replicate is {shown(fail_on_replicate)}, expected bytes, or None for no limit"
             )
         options.fail_on_replicate = fail_on_replicate
     options.timeline = bool(timeline)
@@ -216,8 +233,10 @@ def compile(  # noqa: A001 - the name that torch users expect
     (`outside.py`); what changes in each step has to be a tensor of the batch, or a buffer. Raises subclasses of `tandem.TandemError`.
     """
     if isinstance(seed, bool) or not isinstance(seed, int) or not -(2**63) <= seed < 2**63:
-        raise CompileError(f"seed is {seed!r}, expected an integer of 64 bits")
+        raise CompileError(f"seed is {shown(seed)}, expected an integer of 64 bits")
     _check_count("threads", threads, 4096)
+    for name, value in {"gradients": gradients, "graph": graph}.items():
+        _check_flag(name, value)
     options = dict(
         mesh=mesh,
         plan=plan,

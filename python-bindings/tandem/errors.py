@@ -30,6 +30,18 @@ class UnsupportedOperatorError(CaptureError):
         self.location = location
 
 
+_SHOWN = 100  # characters
+
+
+def shown(value):
+    """`repr` in one line, cut where it is long: of what a user gave."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # noqa: BLE001 - it is the user's code, or an integer that Python does not print
+        text = f"<{type(value).__name__}>"
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
 class ModelFileError(TandemError):
     """A model file or an option for it is not as the protocol in docs/model-files.md says."""
 

@@ -1,21 +1,22 @@
 """Meshes as users write them: `{"data": 4, "model": 2}`, `"data=4,model=2"` or `"auto"`."""
 
 import math
+import numbers
 import re
 from collections.abc import Mapping
 
-from .errors import CompileError
+from .errors import CompileError, shown
 
 _AXIS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SIZE = re.compile(r"[0-9]{1,20}")
-_MOST_POINTS = 2**24
+_MOST_POINTS = 2**20  # ranks of a Program
 
 
 def check_axis(name, what):
     """CompileError unless it is an identifier; `what` names who has it."""
     if not isinstance(name, str) or not _AXIS.fullmatch(name):
         raise CompileError(
-            f"{what}: found axis {name!r}, expected an identifier of letters, digits and _"
+            f"{what}: found axis {shown(name)}, expected an identifier of letters, digits and _"
         )
 
 
@@ -26,7 +27,7 @@ def _pairs_of_text(text):
         name, equals, size = (word.strip() for word in part.partition("="))
         if not equals or not _SIZE.fullmatch(size):
             raise CompileError(
-                f"mesh {text!r}: found {part.strip()!r}, expected axis=size, as in 'data=4,model=2'"
+                f"mesh {shown(text)}: found {shown(part.strip())}, expected axis=size, as in 'data=4,model=2'"
             )
         pairs.append((name, int(size)))
     return pairs
@@ -41,15 +42,16 @@ def axes_of(mesh):
     elif isinstance(mesh, Mapping):
         pairs = list(mesh.items())
     else:
-        raise CompileError(f"mesh: found {mesh!r}, expected a dict such as {{'data': 4}}")
+        raise CompileError(f"mesh: found {shown(mesh)}, expected a dict such as {{'data': 4}}")
     for axis, size in pairs:
         check_axis(axis, "mesh")
-        if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= _MOST_POINTS:
+        is_count = isinstance(size, numbers.Integral) and not isinstance(size, bool)
+        if not is_count or not 1 <= size <= _MOST_POINTS:
             raise CompileError(
-                f"mesh: axis {axis!r} has size {size!r}, expected an integer from 1 to {_MOST_POINTS}"
+                f"mesh: axis {shown(axis)} has size {shown(size)}, expected an integer from 1 to {_MOST_POINTS}"
             )
     _check_whole(pairs)
-    return pairs
+    return [(axis, int(size)) for axis, size in pairs]
 
 
 def _check_whole(pairs):

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from .errors import CompileError
+from .errors import CompileError, shown
 from .meshes import check_axis
 
 _FORM = re.compile(r"full|reduce|gather\(\d+\)")
@@ -28,7 +28,7 @@ def pin(glob, **forms):
     (`*` stands for any text); it may be `reduce`, too: a sum over the axis that is not finished.
     """
     if not isinstance(glob, str):
-        raise CompileError(f"pin: names {glob!r}, expected a text such as 'layers.*.weight'")
+        raise CompileError(f"pin: names {shown(glob)}, expected a text such as 'layers.*.weight'")
     if not forms:
         raise CompileError(
             f"pin {glob!r}: names no axis; expected axis=form, as in model='gather(1)'"
@@ -37,7 +37,7 @@ def pin(glob, **forms):
         check_axis(axis, f"pin {glob!r}")
         if not _FORM.fullmatch(str(form).replace(" ", "")):
             raise CompileError(
-                f"pin {glob!r}: {axis} is {form!r}, expected full or gather(<dimension>)"
+                f"pin {glob!r}: {axis} is {shown(form)}, expected full or gather(<dimension>)"
             )
     return Pin(glob, tuple(forms.items()))
 
@@ -45,8 +45,10 @@ def pin(glob, **forms):
 def check_pins(pins):
     """The pins of `tandem.compile`. CompileError for what are none."""
     if not isinstance(pins, (list, tuple)):
-        raise CompileError(f"pins is {pins!r}, expected a list of what tandem.pin(...) returns")
+        raise CompileError(
+            f"pins is {shown(pins)}, expected a list of what tandem.pin(...) returns"
+        )
     for pin in pins:
         if not isinstance(pin, (Pin, str)):
-            raise CompileError(f"pins has {pin!r}, expected what tandem.pin(...) returns")
+            raise CompileError(f"pins has {shown(pin)}, expected what tandem.pin(...) returns")
     return pins

@@ -11,7 +11,7 @@ from unittest import mock
 import torch
 from torch.amp.autocast_mode import autocast
 
-from .errors import CaptureError
+from .errors import CaptureError, shown
 from .locations import current_location
 from .origins import BACKWARD
 
@@ -24,11 +24,11 @@ def check_precision(precision, gradient_sums):
     if precision not in (None, *PRECISIONS):
         expected = ", ".join(map(repr, PRECISIONS))
         raise CaptureError(
-            f"precision is {precision!r}, expected {expected}, or None for the model's own"
+            f"precision is {shown(precision)}, expected {expected}, or None for the model's own"
         )
     if gradient_sums not in GRADIENT_SUMS:
         expected = " or ".join(map(repr, GRADIENT_SUMS))
-        raise CaptureError(f"gradient_sums is {gradient_sums!r}, expected {expected}")
+        raise CaptureError(f"gradient_sums is {shown(gradient_sums)}, expected {expected}")
 
 
 def check_parameters(precision, parameters):

@@ -16,7 +16,7 @@ import torch
 from . import job as jobs
 from . import tree
 from .arguments import kind_of, text_of
-from .errors import BatchError, CompileError, JobError, RunError, StateError
+from .errors import BatchError, CompileError, JobError, RunError, StateError, shown
 from .meshes import axes_of
 from .native import native
 from .reading import guarded
@@ -52,7 +52,7 @@ class ProcessBatches:
     def __init__(self, mode, job, mesh=None, plan=None):
         """`job` is None for a process that is alone, which has all rows. `mesh` is that of `tandem.compile`."""
         if mode not in MODES:
-            raise CompileError(f"batch is {mode!r}, expected one of {', '.join(MODES)}")
+            raise CompileError(f"batch is {shown(mode)}, expected one of {', '.join(MODES)}")
         self._job, self._mesh = job, axes_of(mesh)
         # Of all processes; 0: found later.
         self.num_ranks = 0 if mesh == "auto" else math.prod(size for _, size in self._mesh)

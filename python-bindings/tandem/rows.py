@@ -6,7 +6,7 @@ import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from . import tree
-from .errors import BatchError, CompileError
+from .errors import BatchError, CompileError, shown
 
 LAST_BATCH = ("error", "drop", "pad")
 
@@ -72,7 +72,9 @@ class LastBatch:
 
     def __init__(self, mode, example):
         if mode not in LAST_BATCH:
-            raise CompileError(f"last_batch is {mode!r}, expected one of {', '.join(LAST_BATCH)}")
+            raise CompileError(
+                f"last_batch is {shown(mode)}, expected one of {', '.join(LAST_BATCH)}"
+            )
         self._mode, self._rows = mode, count_rows(example)
 
     def loss(self, loss_fn):

@@ -232,6 +232,14 @@ def test_batch_must_divide(data):
         ({"mesh": {"data": True}}, "axis 'data' has size True, expected an integer"),
         ({"mesh": {"a b": 2}}, "mesh: found axis 'a b', expected an identifier"),
         ({"mesh": {3: 2}}, "mesh: found axis 3, expected an identifier"),
+        (
+            {"mesh": {"data": 10**5000}},
+            "mesh: axis 'data' has size <int>, expected an integer from",
+        ),
+        (
+            {"mesh": f"data={'9' * 500}"},
+            r"mesh 'data=9{91}\.\.\.: found 'data=9*\.\.\., expected axis=size",
+        ),
         ({"mesh": 4}, "mesh: found 4, expected a dict"),
         ({"pins": None}, "pins is None, expected a list of what tandem.pin"),
         ({"pins": "head.weight:data=full"}, "pins is 'head.weight:data=full', expected a list"),

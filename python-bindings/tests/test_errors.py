@@ -234,6 +234,33 @@ def test_parameters_over_one_storage():
     )
 
 
+def test_model_that_is_a_script():
+    model = torch.jit.script(nn.Linear(6, 1))
+    with pytest.raises(tandem.CaptureError, match="found a ScriptModule, expected the torch.nn.M"):
+        tandem.compile(model, mse, sgd(model), BATCH)
+
+
+# What a capture looks for in modules of the user's is followed however deep.
+DEEP = [BATCH]
+for _ in range(2000):
+    DEEP = [DEEP]
+ROUND = [BATCH]
+ROUND.append(ROUND)
+
+
+@pytest.mark.parametrize("batch", [DEEP, ROUND])
+def test_batches_without_end(batch):
+    words = (
+        "^batch: holds itself, or containers too deep in one another, expected a tree of tensors"
+    )
+    fails(tandem.BatchError, words, mse, batch=batch)
+    model = nn.Linear(6, 1)
+    step = tandem.compile(model, mse, sgd(model), BATCH)
+    for call in (step, step.evaluate):
+        with pytest.raises(tandem.BatchError, match=words):
+            call(batch)
+
+
 def test_model_that_is_a_function():
     with pytest.raises(tandem.CaptureError, match="found function, expected a torch.nn.Module"):
         tandem.export(lambda x: x, lambda m, b: b.sum(), sgd(nn.Linear(2, 2)), torch.zeros(2, 2))
@@ -520,6 +547,14 @@ def test_texts_that_ended_the_parser(text, expected):
         ("threads", -1, "threads is -1, expected an integer from 1 to 4096"),
         ("threads", 1.5, "threads is 1.5, expected"),
         ("plan", 5, "plan is 5, expected a preset"),
+        ("plan", "zero\n", r"plan is 'zero\\n', expected a preset"),
+        ("plan", "none.txt", "cannot read the plan file 'none.txt': No such file"),
+        pytest.param("micro", 10**5000, "micro is <int>, expected an integer", id="long"),
+        ("micro", torch.ones(3, 3), r"micro is tensor\(\[\[1., 1., 1.\], .*expected an integer"),
+        ("recompute", "no", "recompute is 'no', expected True or False"),
+        ("presets", 1, "presets is 1, expected True or False"),
+        ("gradients", "all", "gradients is 'all', expected True or False"),
+        ("graph", None, "graph is None, expected True or False"),
         ("search", 5, "search is 5, expected the name of an algorithm"),
         ("cluster", 5, "cluster is 5, expected the path of a file"),
         ("cluster", "/dev/zero", "/dev/zero: has more than 16777216 bytes"),
