@@ -5,7 +5,7 @@ BUILD ?= build
 JOBS ?= $(shell nproc)
 export TANDEM_BUILD := $(abspath $(BUILD))
 
-.PHONY: help setup setup-cuda build test sanitizers faults mutants fuzz demo demo-hosts demo-cuda verify bench bench-search bench-cpu bench-compile bench-overlap bench-overhead bench-networks bench-checkpoint bench-startup coverage conformance zoo wheel wheel-smoke docs check-gcc format lint clean
+.PHONY: help setup setup-cuda build test sanitizers faults mutants fuzz demo demo-hosts demo-cuda verify bench bench-search bench-cpu bench-compile bench-overlap bench-overhead bench-networks bench-checkpoint bench-startup bench-waiting coverage conformance zoo wheel wheel-smoke docs check-gcc format lint clean
 
 help: ## Print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -83,6 +83,9 @@ zoo: build ## Which models of public zoos train as in eager, in an environment o
 
 bench-networks: build ## Networks of images on one core, beside eager, channels_last and torch.compile (CHECK=1)
 	@.venv/bin/python benchmarks/networks.py $(if $(CHECK),--check) --json $(BUILD)/bench/networks.json
+
+bench-waiting: build ## Seconds before the first step by stage, of the models of zoos (RUNS=1)
+	@scripts/zoo benchmarks/waiting.py --runs $(or $(RUNS),1) --json $(BUILD)/bench/waiting.json
 
 bench-startup: build ## What one waits for before the first step: GPT-2 small, from nothing and again
 	@.venv/bin/python benchmarks/startup.py --check --json $(BUILD)/bench/startup.json

@@ -18,6 +18,8 @@ _NEUTRAL = {("prod", False): 1, ("prod", True): True, ("max", True): False, ("mi
 
 
 def broadcast_shape(*shapes):
+    if len(set(shapes)) == 1:
+        return tuple(shapes[0])
     return tuple(torch.broadcast_shapes(*shapes))
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from . import capture_cache
+from . import capture_cache, progress
 from .arguments import Argument, Result, batch_constants, batch_tensors
 from .constants import Constants
 from .draws import RandomCall
@@ -147,6 +147,7 @@ def export(
     found = capture_cache.read(key)
     if found is None:
         step = make_step()
+        progress.tell("text")
         make_step = functools.partial(_self, step)
         text, arguments, results = print_step(step), step.arguments, step.results
         numbers = {id(argument): number for number, argument in enumerate(trace.arguments)}

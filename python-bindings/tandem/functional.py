@@ -1,10 +1,12 @@
 """The traced step without views and writes in place, and of operators that the `nn` dialect has: the second trace.
 
-Where nothing is written in place, a view is as good as a copy, and an operator's decomposition depends on the shapes,
-strides and types of its operands alone. So only the different calls of the graph are traced, all at once, and
+Where it is known what each write in place changes (aliases.py), a view is as good as a copy, and an operator's decomposition depends on
+the shapes, strides and types of its operands alone. So only the different calls of the graph are traced that are decomposed, all at once, and
 what each became stands wherever it is made: 32 equal layers cost little more than one.
 """
 
+import contextlib
+import functools
 import operator as python_operator
 from dataclasses import dataclass
 
@@ -24,11 +26,13 @@ from . import (  # noqa: F401 - their rules
     scatters,
     special_functions,
 )
+from .aliases import NotFollowed, Overwritten, gives_view
 from .builder import name_of
 from .empties import remove_empty
 from .formulas import FORMULAS, has_own_memory, strided_in
 from .origins import Origin, tag_new_nodes
 from .reads import storages_of, written_by
+from .writes import operands_written
 
 
 def without_rules(kept):
@@ -52,7 +56,8 @@ def make_functional(graph, arguments, kept, whereabouts):
     table = without_rules(kept)
     remove_empty(graph)
     if all(map(_stands_alone, graph.graph.nodes)) and not _complex(graph):
-        return _CallByCall(graph, table, whereabouts).run()
+        with contextlib.suppress(NotFollowed):
+            return _CallByCall(graph, table, kept, whereabouts).run()
 
     def run(*tensors):
         return _Replay(graph, whereabouts).run(*tensors)
@@ -140,11 +145,7 @@ def _stands_alone(node):
     """Whether what the node computes follows from its operands' shapes, strides, types and values."""
     if node.op != "call_function" or node.target is python_operator.getitem:
         return True
-    return (
-        isinstance(node.target, torch._ops.OpOverload)
-        and not node.target._schema.is_mutable
-        and name_of(node.target) not in _OF_MEMORY
-    )
+    return isinstance(node.target, torch._ops.OpOverload) and name_of(node.target) not in _OF_MEMORY
 
 
 def _complex(graph):
@@ -164,6 +165,21 @@ def _complex(graph):
     return False
 
 
+def _is_plain(operator):
+    """Whether a call of it is its own functional form."""
+    schema = operator._schema
+    return not (schema.is_mutable or gives_view(operator) or operator._can_decompose())
+
+
+def _parts(graph, node):
+    """The nodes of several results."""
+    values = node.meta["val"]
+    parts = [graph.call_function(python_operator.getitem, (node, i)) for i in range(len(values))]
+    for part, value in zip(parts, values, strict=True):
+        part.meta = node.meta | {"val": value}
+    return parts
+
+
 @dataclass(frozen=True)
 class _Operand:
     """Stands for an operand in a call's arguments."""
@@ -174,7 +190,7 @@ class _Operand:
 @dataclass
 class _Call:
     """A call with its operands taken out. `section` are the nodes that it became, `operands` what stands for its
-    own in them, `result` the node or nodes of what it returns.
+    own in them, `result` the node or nodes of what it returns, `written` those of the operands that it writes to.
     """
 
     target: object
@@ -184,18 +200,24 @@ class _Call:
     operands: tuple = ()
     section: tuple = ()
     result: object = None
+    written: tuple = ()
 
 
 class _CallByCall:
-    def __init__(self, graph, table, whereabouts):
+    """Raises NotFollowed."""
+
+    def __init__(self, graph, table, kept, whereabouts):
         self.graph, self.table, self.whereabouts = graph, table, whereabouts
+        self.kept = functools.cache(lambda operator: _is_plain(operator) and kept(operator))
+        self.followers = Overwritten(graph.graph).followers
         self.calls, self.call_of = {}, {}
         self.new = torch.fx.Graph()
         self.constants = {}
 
     def run(self):
         for node in self.graph.graph.nodes:
-            if node.op == "call_function" and node.target is not python_operator.getitem:
+            is_call = node.op == "call_function" and node.target is not python_operator.getitem
+            if is_call and not self.kept(node.target):
                 self.call_of[node] = self._find_call(node)
         traced = self._trace_calls()
         made = {}
@@ -233,9 +255,9 @@ class _CallByCall:
         traced = _trace(run, self.table, fakes)
         nodes = list(traced.graph.nodes)
         placeholders = iter(node for node in nodes if node.op == "placeholder")
-        for call, result in zip(calls, nodes[-1].args[0], strict=True):
+        for call, (result, written) in zip(calls, nodes[-1].args[0], strict=True):
             call.operands = [next(placeholders) for _ in call.inputs]
-            call.result = result
+            call.result, call.written = result, written
         return traced
 
     def _run_call(self, call, operands):
@@ -247,12 +269,13 @@ class _CallByCall:
         graph = get_proxy_mode().tracer.graph
         last = graph._root.prev
         result = call.target(*args, **kwargs)
+        written = operands_written(call.target, args, kwargs)
         section = []
         while last.next is not graph._root:
             last = last.next
             section.append(last)
         call.section = section
-        return result
+        return result, written
 
     def _copy(self, node, made, traced):
         """What stands for a node in the new graph: a node, or a list of them for several results."""
@@ -264,9 +287,40 @@ class _CallByCall:
             return self.new.output(map_arg(node.args[0], made.__getitem__))
         if node.target is python_operator.getitem:
             return made[node.args[0]][node.args[1]]
-        return self._copy_call(node, made, traced)
+        if self.kept(node.target):
+            return self._copy_plain(node, made)
+        result, written = self._copy_call(node, made, traced)
+        for (operand, followers), value in zip(self.followers.get(node, ()), written, strict=True):
+            self._write(operand, value, made)
+            for follower in followers:
+                self._follow(follower, made, traced)
+        return result
+
+    def _write(self, node, value, made):
+        """The value of a node behind a write, from that of one with the same elements."""
+        shape = list(node.meta["val"].shape)
+        if list(value.meta["val"].shape) != shape:
+            meta = value.meta
+            value = self.new.call_function(torch.ops.aten.view_copy.default, (value, shape))
+            value.meta = meta | {"val": node.meta["val"]}
+        made[node] = value
+
+    def _follow(self, follower, made, traced):
+        node = follower.node
+        if follower.like is not None:
+            self._write(node, made[follower.like], made)
+        else:
+            made[node] = self._copy(node, made, traced)
+
+    def _copy_plain(self, node, made):
+        """A call that is not decomposed."""
+        new = self.new.node_copy(node, made.__getitem__)
+        new.meta["tandem"] = _origin(node, self.whereabouts)
+        values = node.meta["val"]
+        return _parts(self.new, new) if isinstance(values, (list, tuple)) else new
 
     def _copy_call(self, node, made, traced):
+        """(its result, the new values of what it writes to)."""
         call, origin = self.call_of[node], _origin(node, self.whereabouts)
         operands = [made[operand] for operand in node.all_input_nodes]
         stands_for = dict(zip(call.operands, operands, strict=True))
@@ -287,7 +341,8 @@ class _CallByCall:
         for old in call.section:
             copy(old)
         return torch.fx.node.map_aggregate(
-            call.result, lambda leaf: copy(leaf) if isinstance(leaf, torch.fx.Node) else leaf
+            (call.result, call.written),
+            lambda leaf: copy(leaf) if isinstance(leaf, torch.fx.Node) else leaf,
         )
 
     def _copy_constant(self, node, module):

@@ -21,6 +21,7 @@ from .types import is_number
 
 # Those with formulas; AdamW is a class of Adams.
 _FORMULAS = {torch.optim.SGD: "SGD", torch.optim.Adam: "Adam", torch.optim.Adafactor: "Adafactor"}
+_ELEMENTWISE = ("SGD", "Adam")
 _ADAM_STATE = ("exp_avg", "exp_avg_sq")
 # What schedulers keep in a group for themselves.
 _OF_SCHEDULERS = {"initial_lr", "max_lr", "min_lr", "max_momentum", "base_momentum", "swa_lr"}
@@ -275,6 +276,11 @@ class FunctionalOptimizer:
         """Hyperparameters that steps read and do not change."""
         shared = self.traced.found.shared[group.index] if self.traced is not None else ()
         return sorted(group.options.keys() - IMPLEMENTATIONS - _OF_SCHEDULERS - {"lr", *shared})
+
+    @property
+    def is_elementwise(self):
+        """Whether updates of parameters of all shapes are the same operators."""
+        return self.kind in _ELEMENTWISE
 
     @property
     def is_joint(self):

@@ -63,6 +63,7 @@ def _run_step(step, mode, tensors):
     with mode, mode.draws.as_generator():
         parameters = step.make_leaves(parameters)
         with step.holding(parameters, states, [b.clone() for b in buffers]):
+            progress.tell("forward pass")
             with mode.reads.requiring(mode):
                 loss = step.forward(inputs)
             mode.watch.check(mode.location)
@@ -138,7 +139,9 @@ def _run_optimizer(step, mode, parameters, gradients, states, count, rates):
 
             # What a buffer is a view of is made here, not by a copy of another update.
             alone = step.looked_at & {keys[0]}
-            new |= step.updates.run(name, keys, operands, (*kind, *alone), update)
+            new |= step.updates.run(
+                name, keys, operands, (*kind, *alone), update, optimizer.is_elementwise
+            )
     return new
 
 

@@ -1,11 +1,13 @@
 """The optimizer's updates: traced once for parameters that are alike, copied in the graph for the others.
 
 A transformer has hundreds of parameters of some ten shapes, and an update of Adam is 17 operators: a third of what
-there is to trace. Parameters are alike if their group, shapes and types are.
+there is to trace. Parameters are alike if their group, shapes and types are, and where an update computes element by element, whatever their
+shapes are.
 """
 
 from dataclasses import dataclass, replace
 
+import torch
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from .locations import Location
@@ -35,13 +37,17 @@ class Updates:
     def __init__(self):
         self.updates, self.first = [], {}
 
-    def run(self, name, keys, operands, group, function):
+    def run(self, name, keys, operands, group, function, is_elementwise):
         """New tensors by key. `operands` are the parameter, its gradient and its state; the operands themselves stand for
         the results, in the same order but for the gradient, if the update is to be copied.
         """
         # The same tensor twice, such as a parameter that is its own gradient, is another function.
         same = [[a is b for b in operands] for a in operands]
-        kind = (group, str(same), *((tuple(t.shape), t.dtype) for t in operands))
+        shapes = [tuple(t.shape) for t in operands]
+        # A tensor of one number cannot be told from the numbers that a group shares.
+        if is_elementwise and len(set(shapes)) == 1 and shapes[0]:
+            shapes = [None] * len(operands)
+        kind = (group, str(same), *zip(shapes, (t.dtype for t in operands), strict=True))
         update = Update(name, keys, operands, [], self.first.get(kind))
         self.updates.append(update)
         if update.like:
@@ -86,10 +92,12 @@ class Updates:
                 last = update.nodes[-1] if update.nodes else last
                 continue
             stands_for = dict(zip(operands[id(update.like)], operands[id(update)], strict=True))
+            shaped = _Shaped(update)
             for node in update.like.nodes:
                 with graph.inserting_after(last):
                     last = graph.node_copy(node, lambda old: stands_for.get(old, old))  # noqa: B023
                 _name(last, update)
+                shaped.change(last)
                 stands_for[node] = last
             for key, first in zip(update.keys, update.like.keys, strict=True):
                 made = results[place_of[first]]
@@ -100,3 +108,24 @@ class Updates:
 def _name(node, update):
     if "tandem" in node.meta:
         node.meta["tandem"] = replace(node.meta["tandem"], location=location_of(update.name))
+
+
+class _Shaped:
+    """Gives the nodes of a copy the shape of its own parameter."""
+
+    def __init__(self, update):
+        self._of, self._shape = (u.operands[0].shape for u in (update.like, update))
+        self._made = {}
+
+    def change(self, node):
+        value = node.meta.get("val")
+        if self._of == self._shape or not isinstance(value, torch.Tensor):
+            return
+        if value.shape == self._of:
+            node.meta["val"] = self._empty(value)
+
+    def _empty(self, like):
+        if like.dtype not in self._made:
+            with like.fake_mode:
+                self._made[like.dtype] = torch.empty(self._shape, dtype=like.dtype)
+        return self._made[like.dtype]

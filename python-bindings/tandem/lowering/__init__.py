@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import torch
 
+from .. import progress
 from ..bands import find_bands
 from ..builder import Builder
 from ..draws import is_random
@@ -335,6 +336,7 @@ def _keep(step, kept):
 def lower(trace):
     """A `Step` of `nn` operators with the meaning of the trace."""
     graph = trace.make_graph()
+    progress.tell("operators")
     find_bands(graph)
     # A mode that widens the types which a model asks for would widen those of our constants as well.
     with torch._C.DisableTorchFunction():

@@ -1,0 +1,91 @@
+"""Writes in place to memory that other tensors of a step lie in."""
+
+import pytest
+import torch
+from comparing import compare
+from tandem import functional
+from torch import nn
+
+
+def _made_again(h):
+    v, t = h.view(-1), h.t()
+    h.relu_()
+    return v.square().mean() + (t * torch.arange(8.0, dtype=h.dtype)).sum()
+
+
+def _in_another_shape(h):
+    values = h.detach().clone()
+    values.view(2, 4, 6).mul_(2)
+    return (h * values).square().sum()
+
+
+def _of_a_part(h):
+    values = h.detach().clone()
+    first, second = values.chunk(2, 1)
+    values.mul_(3)
+    return (h * torch.cat([second, first], 1)).square().sum()
+
+
+def _twice(h):
+    y = h.add_(1)
+    before = 3 * h
+    z = y.mul_(y.detach().cos())
+    return (h * y).mean() + (z + before).square().mean()
+
+
+def _to_a_part(h):
+    h[:, :2].mul_(3)
+    return h.square().sum()
+
+
+def _in_another_order(h):
+    h.t().mul_(torch.arange(8.0, dtype=h.dtype))
+    return h.square().sum()
+
+
+FOLLOWED = [_made_again, _in_another_shape, _of_a_part, _twice]
+REPLAYED = [_to_a_part, _in_another_order]
+
+
+class Model(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.first, self.norm = nn.Linear(5, 6), nn.BatchNorm1d(6)
+        self.function = function
+
+    def forward(self, x):
+        return self.function(self.norm(self.first(x)))
+
+
+@pytest.mark.parametrize("function", FOLLOWED + REPLAYED)
+def test_a_write_is_seen_by_all_that_share_memory(function, monkeypatch):
+    replayed = []
+
+    class Replay(functional._Replay):
+        def run(self, *tensors):
+            replayed.append(self)
+            return super().run(*tensors)
+
+    monkeypatch.setattr(functional, "_Replay", Replay)
+    model = Model(function).double()
+    batches = [torch.randn(8, 5, dtype=torch.float64) for _ in range(2)]
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    compare(model, lambda model, x: model(x), optimizer, batches)
+    assert bool(replayed) == (function in REPLAYED)
+
+
+def test_parameters_of_all_shapes_are_updated_as_one():
+    """But those of one number, and of another element type."""
+    model = nn.ParameterDict(
+        {str(i): torch.rand(shape, dtype=torch.float64) for i, shape in enumerate(_SHAPES)}
+    )
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, weight_decay=0.1)
+    batches = [torch.rand(4, 1, dtype=torch.float64) for _ in range(3)]
+
+    def loss(model, x):
+        return sum((p.square() * x.reshape(-1, *[1] * p.dim())).mean() for p in model.values())
+
+    compare(model, loss, optimizer, batches)
+
+
+_SHAPES = [(3,), (2, 3), (), (1,), (2, 1, 3)]
