@@ -8,21 +8,30 @@ from .memory import Memory, view_in
 from .state_dicts import checked
 from .types import as_real
 from .watch import is_equal
-from .wrappers import plain_name
+from .wrappers import plain_name, renamed
 
 
-def _tensors_of(model):
-    """{plain name: tensor as it is stored} of parameters and buffers, tied names and those of no state dict too."""
+def _names(step, model):
+    """{plain name in the model: that in the step}, which differ by what wraps one of the two."""
     if not isinstance(model, torch.nn.Module):
         raise StateError(f"model is {type(model).__name__}, expected a torch.nn.Module")
     named = (model.named_parameters, model.named_buffers)
+    names = [plain_name(n) for list_all in named for n, _ in list_all(remove_duplicate=False)]
+    return renamed(names, [plain_name(name) for name in step._by_name()])
+
+
+def _tensors_of(step, model):
+    """{name in the step: tensor as it is stored} of parameters and buffers, tied names and those of no state dict too."""
+    names = _names(step, model)
+    named = (model.named_parameters, model.named_buffers)
     pairs = (pair for list_all in named for pair in list_all(remove_duplicate=False))
-    return {plain_name(name): as_real(tensor) for name, tensor in pairs}
+    return {names[plain_name(name)]: as_real(tensor) for name, tensor in pairs}
 
 
 def _pairs(step, model):
     """[(argument, [(Named, tensors of the model)])]: what both have, each once; an error where they differ."""
-    named, own = _tensors_of(model), {plain_name(n): value for n, value in step._by_name().items()}
+    named = _tensors_of(step, model)
+    own = {plain_name(n): value for n, value in step._by_name().items()}
     for name in (*own, *named):
         if name not in own or name not in named:
             raise StateError(
@@ -43,11 +52,12 @@ def _part(step, model):
     """Gives buffers memory of their own that lie in that of another tensor, and do not in the step: eager has put other tensors
     in their place since. So it does with those that are expanded, which have no memory for all of their elements.
     """
-    named, tensors = {plain_name(n): v for n, v in step._by_name().items()}, _tensors_of(model)
+    named = {plain_name(n): v for n, v in step._by_name().items()}
+    tensors, names = _tensors_of(step, model), _names(step, model)
     memory, new = Memory(tensors.items()), {}
     for prefix, module in model.named_modules():
         for key, tensor in module._buffers.items():
-            name = plain_name(f"{prefix}.{key}" if prefix else key)
+            name = names.get(plain_name(f"{prefix}.{key}" if prefix else key))
             if name in named and not _fits(name, named, tensors, memory):
                 own = torch.empty_like(tensor, memory_format=torch.contiguous_format)
                 module._buffers[key] = new.setdefault(id(tensor), own)

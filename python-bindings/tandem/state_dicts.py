@@ -77,6 +77,18 @@ def under_own_names(state, names):
     return {known[name]: value for name, value in state.items()}
 
 
+def remedy(state, name):
+    """What to do about a state dict without `name` that has it in a dict within, or under another prefix."""
+    for key, value in state.items():
+        if isinstance(value, Mapping) and name in value:
+            return f"; pass the dict that it has as {key!r}"
+        if isinstance(key, str) and key.endswith(f".{name}"):
+            return f"; take the prefix {key.removesuffix(name)!r} off its names"
+        if isinstance(key, str) and name.endswith(f".{key}"):
+            return f"; put the prefix {name.removesuffix(key)!r} in front of its names"
+    return ""
+
+
 def checked(argument, value):
     """The value in the argument's type."""
     if not isinstance(value, torch.Tensor) or value.is_meta:

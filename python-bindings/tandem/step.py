@@ -28,6 +28,7 @@ from .state_dicts import (
     count_of,
     is_own,
     plain_number,
+    remedy,
     under_own_names,
 )
 from .timeline import report
@@ -435,6 +436,7 @@ class Step:
         if missing:
             raise StateError(
                 f"state dict: has no {missing[0]!r}; expected every name of the model's state dict"
+                + remedy(state, missing[0])
             )
         extra = [name for name in state if name not in self._model_keys]
         if extra:

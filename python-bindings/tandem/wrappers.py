@@ -48,14 +48,15 @@ def _unwrapped(name):
 
 def renamed(names, own):
     """{name: the model's own} where names are those of the model (`own`) but for `module.` and `_orig_mod.`, which
-    DistributedDataParallel and torch.compile put in front of what they wrap; each is itself where they are not.
+    DistributedDataParallel and torch.compile put in front of what they wrap. What is no name of the model's is itself, and
+    so is each where two would be one.
     """
     plain = {_unwrapped(name): name for name in own}
-    found = {name: plain.get(_unwrapped(name)) for name in names}
-    distinct = len(plain) == len(own) and len(set(found.values())) == len(found)
-    if set(names) <= set(own) or not distinct or None in found.values():
-        return {name: name for name in names}
-    return found
+    own = set(own)
+    found = {name: name if name in own else plain.get(_unwrapped(name), name) for name in names}
+    if len(plain) == len(own) and len(set(found.values())) == len(found):
+        return found
+    return {name: name for name in names}
 
 
 def without_dynamo():

@@ -1213,8 +1213,44 @@ def test_names_of_wrapped_models(tmp_path):
     assert_same(other.values(), run.values())
     state = wrapped.step.state_dict()
     state["module.more"] = torch.zeros(1)
-    with pytest.raises(tandem.StateError, match="state dict: has no 'unused'"):
+    with pytest.raises(tandem.StateError, match="state dict: has 'module.more', expected only"):
         other.step.load_state_dict(state)
+
+
+def test_values_of_wrapped_models(tmp_path):
+    run, wrapped = Run(), Run(seed=2, model=Wrapped)
+    run.train(0, 2)
+    model, plain = Wrapped().double(), Net().double()
+    run.step.sync_to(model)
+    for name, value in run.step.state_dict().items():
+        assert torch.equal(model.state_dict()["module._orig_mod." + name], value), name
+    wrapped.step.load(model=model)
+    wrapped.step.sync_to(plain)
+    for name, value in run.step.state_dict().items():
+        assert torch.equal(plain.state_dict()[name], value), name
+    other = Run(seed=3)
+    other.step.load(model=model)
+    for name, value in run.step.state_dict().items():
+        assert torch.equal(other.step.state_dict()[name], value), name
+    model.module.more = nn.Parameter(torch.zeros(1))
+    with pytest.raises(tandem.StateError, match="model: has 'module.more', expected the names"):
+        other.step.load(model=model)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda state: {"model": state, "epoch": 3}, "; pass the dict that it has as 'model'$"),
+        (
+            lambda state: {f"net.{k}": v for k, v in state.items()},
+            "; take the prefix 'net.' off its names$",
+        ),
+    ],
+)
+def test_state_dicts_under_other_names(change, words):
+    step = Run().step
+    with pytest.raises(tandem.StateError, match=words):
+        step.load_state_dict(change(step.state_dict()))
 
 
 def test_runs_may_make_a_folder_above_theirs_at_one_time(tmp_path, monkeypatch):
