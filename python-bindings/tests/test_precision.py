@@ -1,6 +1,7 @@
 """bfloat16: what is cast, in which type it is summed and gathered, and whether it is as exact as autocast."""
 
 import contextlib
+import copy
 import functools
 import os
 import re
@@ -638,3 +639,29 @@ def test_without_instructions_it_works_with_one_warning():
     assert "this CPU has no instructions for bf16" in warning
     _, _, expected = _run_with("")
     assert loss == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "wide, narrow",
+    [(torch.float64, torch.float32), (torch.float64, torch.float16), (WIDE, NARROW)],
+)
+def test_a_rounding_that_the_model_asks_for_counts(wide, narrow):
+    """Also where the value is widened again at once, as in a simulation of narrow weights."""
+    torch.manual_seed(0)
+    models = [nn.Linear(4, 3).to(wide)]
+    models.append(copy.deepcopy(models[0]))
+    batch = torch.randn(8, 4).to(wide)
+
+    def loss(model, batch):
+        counts = torch.arange(257, 265).to(narrow).to(wide)  # not all are numbers of bfloat16
+        return (model(batch).to(narrow).to(wide).T * counts).square().mean()
+
+    optimizers = [torch.optim.SGD(m.parameters(), lr=1e-6) for m in models]
+    step = tandem.compile(models[0], loss, optimizers[0], batch)
+    for _ in range(2):
+        optimizers[1].zero_grad()
+        expected = loss(models[1], batch)
+        expected.backward()
+        optimizers[1].step()
+        exact = dict(rtol=1e-12 if wide == torch.float64 else 1e-6, atol=0)
+        torch.testing.assert_close(step(batch), expected.detach(), **exact)

@@ -11,6 +11,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
 #include "tandem/Dialect/NN/NN.h"
+#include "tandem/Dialect/NN/Rounding.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 
 using namespace mlir;
@@ -313,11 +314,12 @@ void NestEmitter::cloneInto(Operation *op, IRMapping &mapping,
   }
   if (op->getNumRegions() > 0)
     return cloneRegions(op, mapping, loops);
-  // What was rounded only to be widened again is not rounded.
+  // What was rounded to be stored, and is widened again, is not rounded.
   if (isa<arith::ExtFOp>(op)) {
     Value wide = mapping.lookupOrDefault(op->getOperand(0));
     auto rounded = wide.getDefiningOp<arith::TruncFOp>();
-    if (rounded && rounded.getIn().getType() == op->getResult(0).getType()) {
+    if (rounded && !rounded->hasAttr(kRoundsAttr) &&
+        rounded.getIn().getType() == op->getResult(0).getType()) {
       mapping.map(op->getResult(0), rounded.getIn());
       return;
     }

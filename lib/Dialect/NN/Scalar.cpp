@@ -9,6 +9,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "tandem/Dialect/NN/Rounding.h"
 #include <numbers>
 
 using namespace mlir;
@@ -68,8 +69,17 @@ static Value convertToInteger(OpBuilder &b, Location loc, Value value,
   return arith::ExtSIOp::create(b, loc, to, value);
 }
 
-Value Scalar::convert(Value value, Type stored) {
-  Type from = value.getType(), to = getComputeType(stored);
+/// Rounded also where a kernel widens it again.
+static Value roundTo(OpBuilder &b, Location loc, Value value, Type to) {
+  auto rounded = arith::TruncFOp::create(b, loc, to, value);
+  rounded->setDiscardableAttr(kRoundsAttr, b.getUnitAttr());
+  return rounded;
+}
+
+/// The value in the compute type of `to`, not yet rounded to that.
+static Value convertToCompute(OpBuilder &b, Location loc, Value value,
+                              Type to) {
+  Type from = value.getType();
   if (from == to)
     return value;
   if (auto integer = dyn_cast<IntegerType>(to))
@@ -80,7 +90,15 @@ Value Scalar::convert(Value value, Type stored) {
     return arith::SIToFPOp::create(b, loc, to, value);
   if (from.getIntOrFloatBitWidth() < to.getIntOrFloatBitWidth())
     return arith::ExtFOp::create(b, loc, to, value);
-  return arith::TruncFOp::create(b, loc, to, value);
+  return roundTo(b, loc, value, to);
+}
+
+Value Scalar::convert(Value value, Type stored) {
+  Type to = getComputeType(stored);
+  Value converted = convertToCompute(b, loc, value, to);
+  if (to == stored)
+    return converted;
+  return arith::ExtFOp::create(b, loc, to, roundTo(b, loc, converted, stored));
 }
 
 //===----------------------------------------------------------------------===//
