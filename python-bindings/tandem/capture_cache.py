@@ -21,6 +21,7 @@ from torch._decomp import decomposition_table
 from .arguments import Result
 from .errors import CompileError
 
+_LARGEST = 2**31  # bytes of a capture
 _SUFFIX = ".capture"
 # Whose operators and decompositions change with their versions alone.
 _KNOWN, _KNOWN_MODULES = ("aten", "prims", "tandem"), ("torch.", "tandem.")
@@ -83,7 +84,7 @@ def _read(path):
     number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     with open(number, "rb") as file:
         info = os.fstat(number)
-        if not stat.S_ISREG(info.st_mode) or _fault(info, False):
+        if not stat.S_ISREG(info.st_mode) or info.st_size > _LARGEST or _fault(info, False):
             raise PermissionError(path)
         return file.read()
 
@@ -166,6 +167,11 @@ def key_of(trace, gradient_sums):
     return digest.hexdigest()[:32]
 
 
+def _digest(key, content):
+    """Of a file and its name: whoever exchanges two has none of them."""
+    return hashlib.sha256(key.encode() + content).hexdigest().encode()
+
+
 def read(key):
     """(text, numbers of the arguments that are left, results) of a capture with this key; None if there is none."""
     base = folder() if key is not None else None
@@ -174,7 +180,7 @@ def read(key):
     path = base / (key + _SUFFIX)
     try:
         head, _, content = _read(path).partition(b"\n")
-        if hashlib.sha256(content).hexdigest().encode() != head:
+        if _digest(key, content) != head:
             return None
         os.utime(path)
     except OSError:
@@ -196,7 +202,7 @@ def write(key, text, arguments, results):
     try:
         number = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with open(number, "wb") as file:
-            file.write(hashlib.sha256(content).hexdigest().encode() + b"\n" + content)
+            file.write(_digest(key, content) + b"\n" + content)
         os.replace(part, path)
     except OSError:
         return

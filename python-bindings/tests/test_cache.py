@@ -276,6 +276,24 @@ def test_a_folder_that_others_write_is_refused(folder, change, words):
         compile_module(module, cache=True)
 
 
+@pytest.mark.parametrize("make", ["exchanged", "endless"])
+def test_an_entry_of_another_name_is_not_read(folder, make):
+    """Entries whose contents are whole, but not what their names say, and files without an end."""
+    run(width=4)
+    run()
+    files = sorted(folder.iterdir(), key=lambda path: (path.suffix, path.name))
+    contents = [path.read_bytes() for path in files]
+    for path, content in zip(files, contents[1:] + contents[:1], strict=True):
+        path.write_bytes(content)
+        if make == "endless":
+            os.truncate(path, 2**40)
+    step = run()
+    assert [stage for stage, _ in step.compiled.seconds] == STAGES
+    torch.manual_seed(0)
+    expected = loss_fn(torch.nn.Linear(8, 8), torch.ones(4, 8)).item()
+    assert step(torch.ones(4, 8)).item() == pytest.approx(expected)
+
+
 @pytest.mark.parametrize("make", ["other's", "open", "link"])
 def test_an_entry_of_somebody_else_is_not_read(folder, make, tmp_path):
     if make == "other's" and os.geteuid() != 0:

@@ -25,9 +25,15 @@
 using namespace tandem;
 
 constexpr size_t kDigestBytes = 32;
+/// Bytes that a Program has at most; a file that is larger is none of ours.
+constexpr off_t kMostBytes = off_t(1) << 31;
 
-static std::string getDigest(llvm::StringRef bytes) {
-  auto digest = llvm::SHA256::hash(llvm::arrayRefFromStringRef(bytes));
+/// Of the content of a file, and of the name under which it is looked for.
+static std::string getDigest(llvm::StringRef name, llvm::StringRef bytes) {
+  llvm::SHA256 hash;
+  hash.update(name);
+  hash.update(bytes);
+  auto digest = hash.final();
   return std::string(digest.begin(), digest.end());
 }
 
@@ -159,10 +165,13 @@ std::string FileCache::getPath(llvm::StringRef hash) const {
   return std::string(path);
 }
 
-/// The bytes without their digest, or nothing if they are others.
-static std::optional<llvm::StringRef> checkDigest(llvm::StringRef bytes) {
+/// The bytes without their digest, or nothing if they are others, or those of
+/// another name.
+static std::optional<llvm::StringRef> checkDigest(llvm::StringRef name,
+                                                  llvm::StringRef bytes) {
   if (bytes.size() <= kDigestBytes ||
-      bytes.take_back(kDigestBytes) != getDigest(bytes.drop_back(kDigestBytes)))
+      bytes.take_back(kDigestBytes) !=
+          getDigest(name, bytes.drop_back(kDigestBytes)))
     return std::nullopt;
   return bytes.drop_back(kDigestBytes);
 }
@@ -175,7 +184,7 @@ static std::unique_ptr<llvm::MemoryBuffer> readFile(const std::string &path) {
   struct stat info{};
   std::unique_ptr<llvm::MemoryBuffer> bytes;
   if (fstat(file, &info) == 0 && S_ISREG(info.st_mode) &&
-      findFault(info, /*isBase=*/false).empty()) {
+      info.st_size <= kMostBytes && findFault(info, /*isBase=*/false).empty()) {
     auto read = llvm::MemoryBuffer::getOpenFile(
         file, path, info.st_size, /*RequiresNullTerminator=*/false);
     if (read)
@@ -197,7 +206,7 @@ std::optional<std::string> FileCache::lookup(llvm::StringRef hash) const {
     return std::nullopt;
   std::string path = getPath(hash);
   auto file = readFile(path);
-  if (!file || !checkDigest(file->getBuffer()))
+  if (!file || !checkDigest(hash, file->getBuffer()))
     return std::nullopt;
   noteUse(path);
   return path;
@@ -208,15 +217,15 @@ std::optional<std::string> FileCache::read(llvm::StringRef hash) const {
     return std::nullopt;
   std::string path = getPath(hash);
   auto file = readFile(path);
-  auto bytes = file ? checkDigest(file->getBuffer()) : std::nullopt;
+  auto bytes = file ? checkDigest(hash, file->getBuffer()) : std::nullopt;
   if (!bytes)
     return std::nullopt;
   noteUse(path);
   return bytes->str();
 }
 
-static std::optional<std::string> writeFile(llvm::StringRef model,
-                                            llvm::StringRef object) {
+static std::optional<std::string>
+writeFile(llvm::StringRef model, llvm::StringRef name, llvm::StringRef object) {
   int descriptor;
   llvm::SmallString<128> path;
   if (llvm::sys::fs::createUniqueFile(
@@ -224,7 +233,7 @@ static std::optional<std::string> writeFile(llvm::StringRef model,
           llvm::sys::fs::owner_read | llvm::sys::fs::owner_write))
     return std::nullopt;
   llvm::raw_fd_ostream stream(descriptor, /*shouldClose=*/true);
-  stream << object << getDigest(object);
+  stream << object << getDigest(name, object);
   stream.close();
   if (!stream.has_error())
     return std::string(path);
@@ -239,7 +248,7 @@ std::optional<std::string> FileCache::store(llvm::StringRef hash,
     return std::nullopt;
   std::string path = getPath(hash);
   std::optional<std::string> written =
-      writeFile(path + ".%%%%%%%%.part", bytes);
+      writeFile(path + ".%%%%%%%%.part", hash, bytes);
   if (!written)
     return std::nullopt;
   if (!llvm::sys::fs::rename(*written, path))
@@ -308,5 +317,5 @@ tandem::writeTemporaryObject(llvm::StringRef object) {
   llvm::SmallString<128> model;
   llvm::sys::path::system_temp_directory(/*ErasedOnReboot=*/true, model);
   llvm::sys::path::append(model, "tandem-%%%%%%%%.o");
-  return writeFile(model, object);
+  return writeFile(model, /*name=*/"", object);
 }

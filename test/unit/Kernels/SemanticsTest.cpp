@@ -507,6 +507,21 @@ TEST_F(CacheTest, RemovesNoFilesOfOthers) {
     EXPECT_TRUE(std::filesystem::exists(getFolder() + "/" + name)) << name;
 }
 
+/// Though each of them is whole.
+TEST_F(CacheTest, ReadsNothingThatWasStoredUnderAnotherName) {
+  FileCache objects(options.cacheDir, ".o");
+  const std::string first(32, '0'), second(32, '1');
+  auto path = objects.store(first, "first"), other = objects.store(second, "2");
+  ASSERT_TRUE(path && other);
+  EXPECT_EQ(objects.read(first), "first");
+  std::filesystem::rename(*path, *other);
+  EXPECT_FALSE(objects.read(second));
+  EXPECT_FALSE(objects.lookup(second));
+  ASSERT_TRUE(objects.store(second, "2"));
+  std::filesystem::resize_file(*other, uint64_t(1) << 40);
+  EXPECT_FALSE(objects.read(second));
+}
+
 TEST_F(CacheTest, OnlyAFolderOfThisUserIsUsed) {
   std::string error, hash(32, 'a');
   ASSERT_TRUE(FileCache(options.cacheDir, ".o").store(hash, "code"));
