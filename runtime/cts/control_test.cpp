@@ -31,18 +31,6 @@ protected:
   Watchdog watchdog{60};
 };
 
-Status join(int64_t process, int64_t processes, int64_t port,
-            std::chrono::milliseconds timeout = 500ms, Listener listener = {},
-            const std::string &secret = kSecret) {
-  return Control::connect({.rank = process,
-                           .worldSize = processes,
-                           .masterPort = port,
-                           .timeout = timeout,
-                           .secret = secret},
-                          std::move(listener))
-      .status();
-}
-
 TEST_F(ControlTest, ValuesAreForAll) {
   Controls controls = joinAll(3);
   inProcesses(3, [&](int64_t process) {

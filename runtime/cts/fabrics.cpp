@@ -29,6 +29,18 @@ Expected<Listener> listenHere() {
   return Listener::open("127.0.0.1", 0, Clock::now() + std::chrono::seconds(5));
 }
 
+Status join(int64_t process, int64_t processes, int64_t port,
+            std::chrono::milliseconds timeout, Listener listener,
+            const std::string &secret) {
+  return Control::connect({.rank = process,
+                           .worldSize = processes,
+                           .masterPort = port,
+                           .timeout = timeout,
+                           .secret = secret},
+                          std::move(listener))
+      .status();
+}
+
 Controls joinAll(int64_t processes, std::chrono::milliseconds timeout,
                  int64_t *port) {
   Expected<Listener> listener = listenHere();

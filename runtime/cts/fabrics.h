@@ -25,6 +25,12 @@ inline constexpr const char *kSecret = "secret of the tests";
 /// On a free port of the loopback.
 Expected<Listener> listenHere();
 
+/// What a process hears that goes to the job at this port of the loopback, and
+/// leaves it again; process 0 brings its listener.
+Status join(int64_t process, int64_t processes, int64_t port,
+            std::chrono::milliseconds timeout = std::chrono::milliseconds(500),
+            Listener listener = {}, const std::string &secret = kSecret);
+
 /// The control connections of a job whose processes are threads of this one,
 /// and the port on which they met.
 Controls joinAll(int64_t processes,

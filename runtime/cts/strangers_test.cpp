@@ -46,18 +46,6 @@ protected:
   Watchdog watchdog{60};
 };
 
-Status join(int64_t process, int64_t processes, int64_t port,
-            const std::string &secret, Listener listener = {},
-            std::chrono::milliseconds timeout = 2s) {
-  return Control::connect({.rank = process,
-                           .worldSize = processes,
-                           .masterPort = port,
-                           .timeout = timeout,
-                           .secret = secret},
-                          std::move(listener))
-      .status();
-}
-
 void expectThatTheJobGoesOn(Controls &controls) {
   inProcesses(int64_t(controls.size()), [&](int64_t process) {
     Control &own = *controls[size_t(process)];
@@ -189,7 +177,7 @@ TEST_F(StrangersTest, NothingThatTheySendIsReadByAJob) {
       hello.write(std::string(kAnswerBytes, '\0'), soon());
       EXPECT_TRUE(isClosed(hello));
     }
-    expectError(join(1, 2, port, "of somebody else's job"),
+    expectError(join(1, 2, port, 2s, {}, "of somebody else's job"),
                 "process 0 of this job at 127.0.0.1 port " +
                     std::to_string(port) +
                     " has another secret, expected the same TANDEM_JOB_SECRET");
@@ -261,8 +249,8 @@ TEST_F(StrangersTest, WhoMissesAProcessSaysThatStrangersCame) {
   int64_t port = listener->port();
   inProcesses(2, [&](int64_t process) {
     expectError(
-        join(process, 2, port, process ? "of somebody else's job" : kSecret,
-             process ? Listener() : std::move(*listener), 1s),
+        join(process, 2, port, 1s, process ? Listener() : std::move(*listener),
+             process ? "of somebody else's job" : kSecret),
         process ? "has another secret"
                 : "1 of 2 processes came within 1000 ms, missing: 1; "
                   "connections without the secret of the job: 1, the last "
@@ -271,7 +259,7 @@ TEST_F(StrangersTest, WhoMissesAProcessSaysThatStrangersCame) {
 }
 
 TEST_F(StrangersTest, AJobHasASecret) {
-  expectError(join(0, 2, 1, ""), "the job has no secret");
+  expectError(join(0, 2, 1, 2s, {}, ""), "the job has no secret");
 }
 
 //===----------------------------------------------------------------------===//
@@ -331,13 +319,13 @@ TEST_F(StrangersTest, WhoTakesThePortGivesNobodyAProgram) {
   for (const auto &[name, answer] : answers) {
     SCOPED_TRACE(name);
     Impostor impostor(answer);
-    expectError(join(1, 2, impostor.port(), kSecret),
+    expectError(join(1, 2, impostor.port(), 2s),
                 "what listens at 127.0.0.1 port " +
                     std::to_string(impostor.port()) +
                     " is no process 0 of this job");
   }
   Impostor closes([](Socket &guest) { guest.close(); });
-  expectError(join(1, 2, closes.port(), kSecret, {}, 300ms),
+  expectError(join(1, 2, closes.port(), 300ms),
               "closes the connection, expected process 0 of this job");
 }
 
