@@ -87,7 +87,12 @@ static std::string describe(const TextNode &node) {
     return "keys and values";
   if (node.kind == TextNode::Kind::Sequence)
     return "a list";
-  return node.scalar.empty() ? "nothing" : "'" + node.scalar + "'";
+  if (node.scalar.empty())
+    return "nothing";
+  // A text that is no YAML is one value.
+  constexpr size_t kShown = 60;
+  bool isLong = node.scalar.size() > kShown;
+  return "'" + node.scalar.substr(0, kShown) + (isLong ? "...'" : "'");
 }
 
 static bool isEmpty(const TextNode &node) {

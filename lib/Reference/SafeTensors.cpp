@@ -233,11 +233,9 @@ static std::string makeHeader(const TensorMap &tensors) {
   return text;
 }
 
-llvm::Error writeSafeTensors(StringRef path, const TensorMap &tensors) {
-  std::error_code error;
-  llvm::raw_fd_ostream os(path, error);
-  if (error)
-    return makeError(path, error.message());
+static std::string print(const TensorMap &tensors) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
   auto write = [&](uint64_t bits, size_t bytes) {
     for (size_t byte = 0; byte < bytes; ++byte)
       os << static_cast<char>(bits >> (8 * byte));
@@ -248,12 +246,14 @@ llvm::Error writeSafeTensors(StringRef path, const TensorMap &tensors) {
   for (const auto &[name, tensor] : tensors)
     for (int64_t i = 0; i < tensor.getNumElements(); ++i)
       write(getBits(tensor, i), getElementBytes(tensor.getElementType()));
-  os.close();
-  if (!os.has_error())
+  return text;
+}
+
+llvm::Error writeSafeTensors(StringRef path, const TensorMap &tensors) {
+  std::string error;
+  if (writeTextFile(path.str(), kValuesFile, print(tensors), error))
     return llvm::Error::success();
-  std::string why = os.error().message();
-  os.clear_error();
-  return makeError(path, why);
+  return makeError(path, error);
 }
 
 } // namespace tandem::reference

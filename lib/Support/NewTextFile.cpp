@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Support/TextFile.h"
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -27,19 +28,88 @@ static file_type getType(const std::string &path) {
   return std::filesystem::status(path, ignored).type();
 }
 
+//===----------------------------------------------------------------------===//
+// Kinds
+//===----------------------------------------------------------------------===//
+
+static bool isValues(std::string_view begin) {
+  for (std::string_view role :
+       {"parameter", "buffer", "state", "seed", "loss", "output"})
+    if (begin.find("\"" + std::string(role) + "/") != begin.npos)
+      return begin.find("{\"") == 8;
+  return begin.find("{}") == 8;
+}
+
+/// `#alias = `, and not the heading of a text or a comment.
+static bool isAlias(std::string_view begin) {
+  if (!begin.starts_with("#") && !begin.starts_with("!"))
+    return false;
+  size_t end = begin.find(' ');
+  return end > 1 && end != begin.npos && begin.substr(end).starts_with(" = ");
+}
+
+static bool isModule(std::string_view begin) {
+  for (std::string_view mark : {"ML\xefR", "module {", "module @",
+                                "module attributes", "\"builtin.module\"("})
+    if (begin.starts_with(mark))
+      return true;
+  return isAlias(begin);
+}
+
+const FileKind tandem::kProblemFile{
+    "a search problem", [](std::string_view begin) {
+      return begin.starts_with("tandem-problem ");
+    }};
+const FileKind tandem::kPlanFile{"a plan", [](std::string_view begin) {
+                                   return begin.starts_with("tandem-plan ");
+                                 }};
+const FileKind tandem::kExplanationFile{
+    "an explanation", [](std::string_view begin) {
+      return begin.starts_with("{\n  \"mesh\": ");
+    }};
+const FileKind tandem::kProgramFile{"a Program", [](std::string_view begin) {
+                                      return begin.size() >= 8 &&
+                                             begin.substr(4, 4) == "TDMP";
+                                    }};
+const FileKind tandem::kModuleFile{"a module of MLIR", isModule};
+const FileKind tandem::kValuesFile{"the values of a step", isValues};
+
+//===----------------------------------------------------------------------===//
+// Places
+//===----------------------------------------------------------------------===//
+
 static bool isOfKind(const std::string &path, const FileKind &kind) {
+  constexpr uintmax_t kBegin = uintmax_t(1) << 24;
   std::ifstream file(path, std::ios::binary);
-  std::string begin(kind.at + kind.mark.size(), '\0');
+  std::error_code none;
+  uintmax_t size = std::filesystem::file_size(path, none);
+  std::string begin(none ? 0 : std::min(size, kBegin), '\0');
   file.read(begin.data(), std::streamsize(begin.size()));
-  return file.gcount() == 0 ||
-         (file && std::string_view(begin).substr(kind.at) == kind.mark);
+  begin.resize(size_t(file.gcount()));
+  return begin.empty() || kind.isOne(begin);
+}
+
+/// Where a new file can lie, or none is asked for. Else sets errno.
+static bool hasFolder(const std::string &path) {
+  std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  return folder.empty() || access(folder.c_str(), W_OK | X_OK) == 0;
+}
+
+static bool isOneOf(const std::string &path,
+                    const std::vector<std::string> &inputs) {
+  std::error_code none;
+  return std::any_of(inputs.begin(), inputs.end(), [&](auto &input) {
+    return std::filesystem::equivalent(path, input, none);
+  });
 }
 
 bool tandem::mayReplace(const std::string &path, const FileKind &kind,
-                        std::string &error) {
-  file_type type = getType(path);
-  if (type == file_type::not_found || type == file_type::fifo ||
-      type == file_type::character)
+                        std::string &error,
+                        const std::vector<std::string> &inputs) {
+  file_type type = path.empty() ? file_type::not_found : getType(path);
+  if (type == file_type::not_found)
+    return hasFolder(path) || fail(error);
+  if (type == file_type::fifo || type == file_type::character)
     return true;
   if (type != file_type::regular) {
     error = "expected a regular file";
@@ -48,6 +118,10 @@ bool tandem::mayReplace(const std::string &path, const FileKind &kind,
   // A renaming asks only whether the folder can be written.
   if (access(path.c_str(), R_OK | W_OK) != 0)
     return fail(error);
+  if (isOneOf(path, inputs)) {
+    error = "it is the input, expected another file";
+    return false;
+  }
   if (isOfKind(path, kind))
     return true;
   error = "found a file that is not " + std::string(kind.name) +

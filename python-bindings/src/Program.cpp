@@ -30,7 +30,7 @@ Program load(nb::bytes bytes) {
 }
 
 void write(const std::string &path, nb::bytes bytes) {
-  NewFile file(path);
+  NewFile file(path, kProgramFile);
   file.stream().write(bytes.c_str(), std::streamsize(bytes.size()));
   check(file.finish(), "ProgramError");
 }

@@ -46,7 +46,7 @@ void drawPicture(const std::string &path, const std::string &picture,
                  int64_t width) {
   rt::Timeline timeline = take(rt::readTimeline(path));
   std::string svg = take(rt::drawTimeline(timeline, {step, ranks, width}));
-  rt::NewFile file(picture);
+  rt::NewFile file(picture, rt::kPictureFile);
   file.stream() << svg;
   check(file.finish(), "TimelineError");
 }

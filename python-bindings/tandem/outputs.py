@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import secrets
 import stat
 from dataclasses import dataclass
@@ -26,9 +27,13 @@ def _has_values(head):
     return head[8:9] == b"{" and b'"seed/seed"' in head[8 : 8 + length]
 
 
-STEP = Kind("a step as text", lambda head: head.startswith((b"module", b"#")))
+# As MLIR is printed, and not a heading or a comment of another text.
+_MODULE = re.compile(rb"module (\{|@|attributes)|[#!][\w.]+ = ")
+
+STEP = Kind("a step as text", _MODULE.match)
 VALUES = Kind("the values of a step", _has_values)
-EXPLANATION = Kind("a JSON object", lambda head: head.lstrip().startswith(b"{"))
+EXPLANATION = Kind("an explanation", lambda head: head.startswith(b'{\n  "mesh": '))
+TIMELINE = Kind("a timeline", lambda head: head.startswith(b'{"displayTimeUnit":"ms","tandem":'))
 
 
 def check_place(path, kind, inputs=()):

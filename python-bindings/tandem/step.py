@@ -31,7 +31,7 @@ from .state_dicts import (
     remedy,
     under_own_names,
 )
-from .timeline import report
+from .timeline import check_place, report
 from .types import DTYPES, is_number
 from .watch import Watch, check_schedulers, is_same_state
 
@@ -668,6 +668,7 @@ class Step:
         """Within `with step.trace("timeline.json"):` steps are recorded. At the end the timeline of all ranks is
         written, where rank 0 is; every process of a job takes part. After a failed step it has what there is.
         """
+        check_place(os.fspath(path), self._job)
         self._session.start_trace()
         try:
             yield self

@@ -3,6 +3,9 @@
 import json
 import os
 
+from . import outputs
+from .errors import TandemError
+from .job import together
 from .native import native
 
 
@@ -15,6 +18,20 @@ class Report(dict):
 
     def __str__(self):
         return self._text
+
+
+def check_place(path, job):
+    """That a timeline can be written there, of a job by process 0. All processes of it come here. Raises TandemError."""
+
+    def check():
+        if job is not None and job.process != 0:
+            return
+        try:
+            outputs.check_place(path, outputs.TIMELINE)
+        except OSError as error:
+            raise TandemError(f"cannot write {str(path)!r}: {error.strerror}") from None
+
+    together(job, "timeline", check)
 
 
 def report(timeline, predicted=None, skip=0):

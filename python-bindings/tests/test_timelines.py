@@ -86,6 +86,27 @@ def write_table(step, path, change=lambda table: None):
     return path
 
 
+def test_a_timeline_replaces_no_other_file(recorded, tmp_path):
+    """It is said before the steps, which are not lost."""
+    step, path = recorded
+    path, other = tmp_path / "timeline.json", tmp_path / "package.json"
+    other.write_text('{"name": "mine"}')
+    for place, words in [
+        (other, "found a file that is not a timeline, expected none, or one to replace"),
+        (tmp_path, "expected a regular file"),
+        (tmp_path / "none" / "t.json", "No such file or directory"),
+    ]:
+        with (
+            pytest.raises(tandem.TandemError, match=f"^cannot write '{place}': {words}$"),
+            step.trace(place),
+        ):
+            raise AssertionError("not reached")
+    assert other.read_text() == '{"name": "mine"}'
+    for _ in range(2):
+        with step.trace(path):
+            pass
+
+
 def test_predictions_stand_beside(recorded, tmp_path):
     step, _ = recorded
     report = step.report(predicted=write_table(step, tmp_path / "table.json"))

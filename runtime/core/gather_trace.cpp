@@ -184,7 +184,7 @@ Status Gatherer::write(const std::string &path) {
   for (const Part &part : parts)
     origin = std::min(origin, part.earliest);
   TimelineHead head = makeHead();
-  NewFile file(path);
+  NewFile file(path, kTimelineFile);
   TimelineWriter writer(head, file.stream(), origin);
   for (int64_t rank = 0; rank < program.numRanks(); ++rank) {
     // The others are in step with this one whatever its disk says.

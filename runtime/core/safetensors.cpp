@@ -306,7 +306,7 @@ Status writeSafetensors(const std::string &path,
     return status;
   std::string header = headerText(tensors, metadata);
   uint64_t length = header.size();
-  NewFile file(path);
+  NewFile file(path, kValuesFile);
   file.stream().write(reinterpret_cast<const char *>(&length), kLengthBytes);
   file.stream() << header;
   for (const auto &[name, view] : tensors)

@@ -175,6 +175,7 @@ TEST_F(PredictTest, ReadsTablesAndTimelines) {
   auto again = readPrediction(s.timeline.head, path);
   ASSERT_TRUE(again.ok()) << again.status().message();
   EXPECT_EQ(textOf(*again), textOf(*first));
+  std::remove(path.c_str()); // which is no timeline
   EXPECT_OK(writeTimeline(*first, path));
   again = readPrediction(s.timeline.head, path);
   ASSERT_TRUE(again.ok()) << again.status().message();

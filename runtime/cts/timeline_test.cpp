@@ -127,8 +127,8 @@ TEST(TimelineFile, ReplacesAFileOnlyByAWholeOne) {
       testing::TempDir() + "timeline-" + std::to_string(getpid());
   std::filesystem::create_directory(folder);
   std::string path = folder + "/t.json";
-  std::ofstream(path) << "old";
   Timeline timeline = smallTimeline();
+  EXPECT_OK(writeTimeline(timeline, path));
   for (int i = 0; i < 1000; ++i)
     timeline.events.push_back(timeline.events[0]);
   pid_t child = fork();
@@ -144,9 +144,7 @@ TEST(TimelineFile, ReplacesAFileOnlyByAWholeOne) {
   int state = 0;
   waitpid(child, &state, 0);
   EXPECT_EQ(WEXITSTATUS(state), 7);
-  std::string content;
-  std::ifstream(path) >> content;
-  EXPECT_EQ(content, "old");
+  EXPECT_EQ(readTimeline(path)->events.size(), 6u);
   auto numFiles = [&] {
     std::filesystem::directory_iterator files(folder);
     return std::distance(begin(files), end(files));
@@ -162,6 +160,8 @@ TEST(TimelineFile, ReplacesAFileOnlyByAWholeOne) {
   std::filesystem::remove_all(folder);
 }
 
+constexpr FileKind kAny{"any", [](std::string_view) { return true; }};
+
 /// As runs of one path do: each file is whole, and the last one stays.
 TEST(NewFiles, OfOnePathKnowNothingOfEachOther) {
   std::string folder = testing::TempDir() + "files-" + std::to_string(getpid());
@@ -173,7 +173,8 @@ TEST(NewFiles, OfOnePathKnowNothingOfEachOther) {
     return std::string(std::istreambuf_iterator<char>(file), {});
   };
   {
-    NewFile first(path), second(link), third(path), tried(path);
+    NewFile first(path, kAny), second(link, kAny), third(path, kAny),
+        tried(path, kAny);
     first.stream() << "first";
     second.stream() << "2";
     third.stream() << "never";
@@ -188,7 +189,7 @@ TEST(NewFiles, OfOnePathKnowNothingOfEachOther) {
   std::filesystem::remove(link);
   std::filesystem::create_symlink("f", link);
   {
-    NewFile second(link);
+    NewFile second(link, kAny);
     second.stream() << "2";
     EXPECT_OK(second.finish());
   }
@@ -197,6 +198,37 @@ TEST(NewFiles, OfOnePathKnowNothingOfEachOther) {
   std::filesystem::remove(link);
   std::filesystem::directory_iterator files(folder);
   EXPECT_EQ(std::distance(begin(files), end(files)), 1);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(NewFiles, ReplaceOnlyFilesOfTheirKindAndNoInputs) {
+  std::string folder = testing::TempDir() + "kinds-" + std::to_string(getpid());
+  std::filesystem::create_directory(folder);
+  std::string path = folder + "/f", link = folder + "/link";
+  std::filesystem::create_symlink("f", link);
+  std::string other = "cannot write '" + link + "': found a file that is not ";
+  for (const FileKind *kind : {&kTimelineFile, &kTimesFile, &kStatsFile,
+                               &kPictureFile, &kProgramFile, &kValuesFile}) {
+    for (const char *text :
+         {"\\documentclass{article}", "{\"name\": 1}", "\n"}) {
+      std::ofstream(path) << text;
+      expectError(NewFile(link, *kind).check(),
+                  other + std::string(kind->name) +
+                      ", expected none, or one to replace");
+      EXPECT_EQ(std::filesystem::file_size(path), std::string(text).size());
+    }
+    std::ofstream(path).close();
+    EXPECT_OK(NewFile(path, *kind).check());
+  }
+  EXPECT_OK(writeTimeline({}, path));
+  EXPECT_OK(writeTimeline({}, path));
+  expectError(checkOutput(link, kTimelineFile, {path}),
+              "cannot write '" + link + "': it is the input, expected another");
+  EXPECT_OK(checkOutput(link, kTimelineFile, {"", folder + "/none"}));
+  expectError(NewFile(folder, kTimelineFile).check(),
+              "cannot write '" + folder + "': expected a regular file");
+  std::filesystem::directory_iterator files(folder);
+  EXPECT_EQ(std::distance(begin(files), end(files)), 2);
   std::filesystem::remove_all(folder);
 }
 

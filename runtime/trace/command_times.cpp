@@ -203,7 +203,7 @@ Status writeTimes(const CommandTimes &times, const std::string &path) {
     root["slowdowns"] = {{"computation", times.computationSlowdown},
                          {"collectives", times.collectiveSlowdown}};
   }
-  NewFile file(path);
+  NewFile file(path, kTimesFile);
   file.stream() << root.dump(-1, ' ', false, json::error_handler_t::replace)
                 << '\n';
   return file.finish();

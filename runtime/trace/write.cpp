@@ -150,7 +150,7 @@ void writeTimeline(const Timeline &timeline, std::ostream &out) {
 }
 
 Status writeTimeline(const Timeline &timeline, const std::string &path) {
-  NewFile file(path);
+  NewFile file(path, kTimelineFile);
   writeTimeline(timeline, file.stream());
   return file.finish();
 }

@@ -17,11 +17,29 @@ static int fail(const llvm::Twine &message) {
   return 1;
 }
 
+/// Asked before the work. False, with one line in `error`.
+static bool mayWrite(const tandem::ToolOptions &tool, std::string &error) {
+  std::vector<std::string> inputs{tool.input, tool.compile.planFile,
+                                  tool.compile.compareWith};
+  bool isCompiled = tool.compile.stopAfter.empty() && !tool.planOnly;
+  for (auto [path, kind] :
+       {std::pair(tool.explainFile, &tandem::kExplanationFile),
+        std::pair(tool.savePlan, &tandem::kPlanFile),
+        std::pair(isCompiled ? tool.output : "", &tandem::kProgramFile)})
+    if (path != "-" && !tandem::mayReplace(path, *kind, error, inputs)) {
+      error = "cannot write '" + path + "': " + error;
+      return false;
+    }
+  return true;
+}
+
 int main(int argc, char **argv) {
   tandem::ToolOptions tool;
   std::string error;
   if (!tandem::parseOptions(argc, argv, tool, error))
     return error.empty() ? 0 : fail(error);
+  if (!mayWrite(tool, error))
+    return fail(error);
   std::optional<std::string> text = tandem::readTextFile(tool.input, error);
   if (!text)
     return fail(tool.input + ": " + error);
@@ -37,7 +55,7 @@ int main(int argc, char **argv) {
     llvm::outs() << program.plan;
   llvm::outs() << program.explanation << program.comparison;
   if (!tool.explainFile.empty() &&
-      !tandem::writeFile(tool.explainFile, tandem::kJsonFile,
+      !tandem::writeFile(tool.explainFile, tandem::kExplanationFile,
                          program.explanationJson, error))
     return fail(error);
   if (!tool.planOnly)

@@ -68,6 +68,18 @@ static mlir::FailureOr<TrainingResult> run(llvm::StringRef path,
   return train(*module, {data, seed, steps, entry});
 }
 
+/// Asked before the work.
+static bool mayWrite() {
+  std::string error;
+  for (const std::string &path : {save.getValue(), saveResults.getValue()})
+    if (!tandem::mayReplace(path, tandem::kValuesFile, error,
+                            {input, data, compare})) {
+      llvm::errs() << "error: '" << path << "': " << error << "\n";
+      return false;
+    }
+  return true;
+}
+
 static bool write(llvm::StringRef path, const TensorMap &tensors) {
   if (path.empty())
     return true;
@@ -99,6 +111,8 @@ int main(int argc, char **argv) {
                  << ", expected a number that is not negative\n";
     return 1;
   }
+  if (!mayWrite())
+    return 1;
   mlir::DialectRegistry registry;
   tandem::registerDialects(registry);
   mlir::MLIRContext context(registry);

@@ -14,7 +14,6 @@
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/ToolOutputFile.h"
 #include "llvm/Support/raw_ostream.h"
 #include <vector>
 
@@ -57,18 +56,23 @@ static mlir::LogicalResult run(int argc, char **argv, const std::string &input,
     return fail(input + ": " + error);
   if (!tandem::isParsable(*text, input, error))
     return fail(error);
-  auto file = mlir::openOutputFile(output, &error);
-  if (!file)
-    return fail(error);
+  bool isFile = output != "-";
+  if (isFile &&
+      !tandem::mayReplace(output, tandem::kModuleFile, error, {input}))
+    return fail("cannot write '" + output + "': " + error);
   // The linker of kernels forgets all options of the command line.
   unsigned columns = config.shouldEmitBytecode() ? 0 : width.getValue();
   std::string printed;
   llvm::raw_string_ostream os(printed);
   auto done = mlir::MlirOptMain(
       os, llvm::MemoryBuffer::getMemBuffer(*text, input), registry, config);
-  file->os() << (columns ? tandem::foldLines(printed, columns) : printed);
-  if (succeeded(done))
-    file->keep();
+  if (columns)
+    printed = tandem::foldLines(printed, columns);
+  if (!isFile)
+    llvm::outs() << printed;
+  else if (succeeded(done) &&
+           !tandem::writeTextFile(output, tandem::kModuleFile, printed, error))
+    return fail("cannot write '" + output + "': " + error);
   return done;
 }
 

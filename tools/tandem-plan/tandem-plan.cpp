@@ -84,8 +84,8 @@ static int report(const SearchProblem &problem, const Arguments &arguments,
     if (arguments.explains)
       fputs(printText(*explanation).c_str(), stdout);
     if (!arguments.json.empty())
-      if (int status =
-              writeFile(arguments.json, kJsonFile, printJson(*explanation)))
+      if (int status = writeFile(arguments.json, kExplanationFile,
+                                 printJson(*explanation)))
         return status;
   }
   if (arguments.largestReplicate >= 0)
@@ -199,8 +199,26 @@ static SearchResult runSearch(const SearchProblem &problem,
   return algorithm(problem, options);
 }
 
+/// Asked before the search, which may take hours.
+static bool mayWrite(const Arguments &arguments, std::string &error) {
+  std::vector<std::string> inputs = arguments.starts;
+  inputs.insert(inputs.end(), arguments.compared.begin(),
+                arguments.compared.end());
+  for (const std::string &input : {arguments.check, arguments.replan})
+    inputs.push_back(input);
+  for (auto [path, kind] : {std::pair(&arguments.output, &kPlanFile),
+                            std::pair(&arguments.json, &kExplanationFile)})
+    if (!mayReplace(*path, *kind, error, inputs)) {
+      error = "cannot write '" + *path + "': " + error;
+      return false;
+    }
+  return true;
+}
+
 static int run(Arguments &arguments) {
   std::string text, error;
+  if (!mayWrite(arguments, error))
+    return fail(error);
   if (!readFile(arguments.problem, text, error))
     return fail(error);
   std::optional<SearchProblem> problem =

@@ -6,11 +6,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "price.h"
+#include "../common/file.h"
 #include "tandem/Cost/Cluster.h"
 #include "tandem_rt/command_times.h"
+#include "tandem_rt/new_file.h"
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <numeric>
 
 namespace tandem::profile {
@@ -96,17 +96,12 @@ struct Pricer {
 };
 } // namespace
 
-static Expected<Bytes> readBytes(const std::string &path) {
-  std::ifstream file(path, std::ios::binary);
-  Bytes bytes((std::istreambuf_iterator<char>(file)),
-              std::istreambuf_iterator<char>());
-  if (file.bad() || bytes.empty())
-    return Status::error(path + ": cannot be read, expected a Program");
-  return bytes;
-}
-
 Status price(const Options &options) {
-  Expected<Bytes> bytes = readBytes(options.price);
+  if (Status status = checkOutput(options.output, kTimesFile,
+                                  {options.price, options.cluster});
+      !status.ok())
+    return status;
+  Expected<Bytes> bytes = readFile(options.price);
   if (!bytes.ok())
     return bytes.status();
   Expected<Program> program = loadProgram(*bytes);

@@ -13,6 +13,7 @@
 #include "../common/file.h"
 #include "tandem_rt/new_file.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -249,6 +250,24 @@ static void tellOwner(const std::string &path) {
                  path.c_str(), fault.c_str());
 }
 
+/// Tried before the first step, so that no run is lost at its end.
+static Status checkOutputs(const Options &options) {
+  std::vector<std::string> others{options.program, options.data, options.times};
+  for (auto [path, kind] : {std::pair(&options.save, &kValuesFile),
+                            std::pair(&options.trace, &kTimelineFile),
+                            std::pair(&options.saveTimes, &kTimesFile),
+                            std::pair(&options.stats, &kStatsFile)}) {
+    if (Status status = checkOutput(*path, *kind, others); !status.ok())
+      return status;
+    if (!path->empty() &&
+        std::find(others.begin(), others.end(), *path) != others.end())
+      return Status::error("two outputs are '" + *path +
+                           "', expected a file for each");
+    others.push_back(*path);
+  }
+  return checkPlace(options.save);
+}
+
 Status run(const Options &options) {
   Expected<Bytes> bytes = readFile(options.program);
   if (!bytes.ok())
@@ -260,13 +279,7 @@ Status run(const Options &options) {
     return program.status();
   }
   tellOwner(options.program);
-  // Tried before the first step, so that no run is lost at its end.
-  for (const std::string &path :
-       {options.save, options.trace, options.saveTimes, options.stats})
-    if (Status status = path.empty() ? Status() : NewFile(path).check();
-        !status.ok())
-      return status;
-  if (Status status = checkPlace(options.save); !status.ok())
+  if (Status status = checkOutputs(options); !status.ok())
     return status;
   SessionOptions session{.threads = options.threads,
                          .trace = !options.trace.empty() ||

@@ -50,7 +50,7 @@ int64_t plannedBytes(const Session &session) {
 Status writeStats(const Session &session, bool isTimed,
                   const std::vector<StepStats> &steps,
                   const std::string &path) {
-  NewFile whole(path);
+  NewFile whole(path, kStatsFile);
   std::ostream &file = whole.stream();
   file.precision(9);
   file << "{\"ranks\": [";

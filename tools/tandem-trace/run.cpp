@@ -72,7 +72,7 @@ static Status drawPicture(const Options &options) {
   Expected<std::string> svg = drawTimeline(*timeline, options.picture);
   if (!svg.ok())
     return Status::error("'" + options.input + "': " + svg.status().message());
-  NewFile file(options.output);
+  NewFile file(options.output, kPictureFile);
   file.stream() << *svg;
   return file.finish();
 }
@@ -80,6 +80,12 @@ static Status drawPicture(const Options &options) {
 Status run(const Options &options) {
   if (options.command == "report")
     return report(options);
+  const FileKind &kind =
+      options.command == "predict" ? kTimelineFile : kPictureFile;
+  if (Status status =
+          checkOutput(options.output, kind, {options.input, options.times});
+      !status.ok())
+    return status;
   return options.command == "predict" ? predict(options) : drawPicture(options);
 }
 

@@ -18,6 +18,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tandem {
 
@@ -37,24 +38,30 @@ std::optional<std::string> readTextFile(const std::string &path,
                                         std::string &error,
                                         size_t limit = kMaxTextBytes);
 
-/// What a file of ours begins with, at a byte, and what it is for people.
+/// What a file of ours is for people, and whether one is that begins with these
+/// bytes, the first 16 MiB.
 struct FileKind {
   std::string_view name;
-  std::string_view mark;
-  size_t at = 0;
+  bool (*isOne)(std::string_view begin);
 };
 
-inline constexpr FileKind kProblemFile{"a search problem", "tandem-problem "};
+extern const FileKind kProblemFile;
 /// Of a step and of a search problem.
-inline constexpr FileKind kPlanFile{"a plan", "tandem-plan "};
-inline constexpr FileKind kJsonFile{"a JSON object", "{"};
-inline constexpr FileKind kProgramFile{"a Program", "TDMP", 4};
+extern const FileKind kPlanFile;
+extern const FileKind kExplanationFile;
+extern const FileKind kProgramFile;
+/// Of MLIR, as text or bytecode.
+extern const FileKind kModuleFile;
+/// Safetensors with arguments or results of a step, by role and name.
+extern const FileKind kValuesFile;
 
 /// Whether an output of this kind may take a place: of nothing, of an empty
-/// file or of one of its kind. A FIFO or a terminal has no place, and is
-/// written to. Else false, with the reason in `error`.
+/// file or of one of its kind that is none of the files `inputs`, by whatever
+/// name. A FIFO or a terminal has no place, and is written to. Else false, with
+/// the reason in `error`. An empty path is no output, and no input.
 bool mayReplace(const std::string &path, const FileKind &kind,
-                std::string &error);
+                std::string &error,
+                const std::vector<std::string> &inputs = {});
 
 /// Writes the file beside its place, which it then takes (`mayReplace`), so
 /// that it is never seen half written. Else false, with the reason in `error`.

@@ -569,7 +569,7 @@ LogicalResult EmitPass::run() {
   FailureOr<std::string> bytes = emitProgram(module, EmitOptions());
   if (failed(bytes))
     return failure();
-  rt::NewFile file(output);
+  rt::NewFile file(output, rt::kProgramFile);
   file.stream() << *bytes;
   if (rt::Status status = file.finish(); !status.ok())
     return emitError(module.getLoc()) << status.message();

@@ -79,14 +79,23 @@ SmallVector<StringRef> tandem::plan::getPresetNames() {
       kPresets, [](const Preset &preset) -> StringRef { return preset.name; });
 }
 
-/// The preset of a name that others give it, or none.
+/// The preset of almost this name, or none.
+static StringRef findNear(StringRef name) {
+  constexpr unsigned kMostTypos = 2;
+  for (const Preset &preset : kPresets)
+    if (preset.name.edit_distance(name.lower(), true, kMostTypos) <= kMostTypos)
+      return preset.name;
+  return "";
+}
+
+/// The preset of a name that others give it, or that was meant, or none.
 static StringRef findMeant(StringRef name) {
   return llvm::StringSwitch<StringRef>(name.lower())
       .Cases({"ddp", "dp", "data_parallel"}, "data-parallel")
       .Cases({"fsdp", "fsdp2", "zero1", "zero2", "zero3"}, "zero")
       .Cases({"tp", "tensor_parallel", "megatron"}, "tensor-parallel")
       .Cases({"ep", "expert_parallel"}, "expert-parallel")
-      .Default("");
+      .Default(findNear(name));
 }
 
 /// Behind an error that says which presets there are.
