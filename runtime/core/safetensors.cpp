@@ -17,6 +17,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -48,6 +49,8 @@ constexpr uint64_t kMaxHeader = 100'000'000;
 
 /// The format itself needs three; printing a note takes stack for each.
 constexpr size_t kMaxDepth = 64;
+/// As many as a tensor of PyTorch has.
+constexpr size_t kMaxDimensions = 64;
 
 struct TypeName {
   ElementType type;
@@ -75,7 +78,8 @@ std::string nameOf(ElementType type) {
 }
 
 Expected<std::shared_ptr<MappedFile>> mapFile(const std::string &path) {
-  int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // A FIFO is not waited for.
+  int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   struct stat info{};
   if (file < 0 || fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) {
     std::string reason =
@@ -122,6 +126,9 @@ Status EntryReader::readShape(const json &entry, TensorView &view) {
   auto shape = entry.find("shape");
   if (shape == entry.end() || !shape->is_array())
     return errorOf("has no shape");
+  if (shape->size() > kMaxDimensions)
+    return errorOf("has ", shape->size(), " dimensions, expected at most ",
+                   kMaxDimensions);
   for (const json &extent : *shape) {
     if (!extent.is_number_unsigned() || extent.get<uint64_t>() > uint64_t(1)
                                                                      << 48)
@@ -199,6 +206,17 @@ bool isShallow(std::string_view text) {
   return depth <= kMaxDepth;
 }
 
+/// A name stands in messages of one line, and for one tensor.
+Status checkKey(const std::string &name, std::set<std::string> &names) {
+  auto isControl = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
+  if (std::any_of(name.begin(), name.end(), isControl))
+    return errorOf("header has a name with control characters, expected a "
+                   "text of one line");
+  if (!names.insert(name).second)
+    return errorOf("header has '", name, "' twice, expected each name once");
+  return Status::success();
+}
+
 Expected<json> readHeader(const MappedFile &mapping, uint64_t &length) {
   if (mapping.size < kLengthBytes)
     return errorOf("file has ", mapping.size, " bytes, expected at least ",
@@ -212,9 +230,18 @@ Expected<json> readHeader(const MappedFile &mapping, uint64_t &length) {
   if (!isShallow({reinterpret_cast<const char *>(begin), size_t(length)}))
     return errorOf("header has brackets more than ", kMaxDepth,
                    " deep in one another, expected less");
-  json header = json::parse(begin, begin + length, nullptr, false);
+  std::set<std::string> names;
+  Status failure;
+  auto checkName = [&](int depth, json::parse_event_t event, json &key) {
+    if (event == json::parse_event_t::key && depth == 1 && failure.ok())
+      failure = checkKey(key.get_ref<const std::string &>(), names);
+    return true;
+  };
+  json header = json::parse(begin, begin + length, checkName, false);
   if (!header.is_object())
     return errorOf("header is not a JSON object");
+  if (!failure.ok())
+    return failure;
   return header;
 }
 } // namespace

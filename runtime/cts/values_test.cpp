@@ -15,6 +15,7 @@
 #include <fstream>
 #include <map>
 #include <numeric>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace tandem::rt::cts {
@@ -187,9 +188,26 @@ TEST(Safetensors, SaysWhatIsWrong) {
                    8);
   expect("tensor 'w' has the shape [281474976710656, 281474976710656], "
          "expected less than 2^64 bytes");
+  std::string many = "1";
+  for (int i = 1; i < 65; ++i)
+    many += ",1";
+  file.writeHeader(entry("F32", ("[" + many + "]").c_str(), "[0,4]"), 8);
+  expect("has 65 dimensions, expected at most 64");
+  file.writeHeader("{\"a\\nb\":{}}", 8);
+  expect("header has a name with control characters, expected a text of one");
+  file.writeHeader("{\"w\":{\"dtype\":\"I8\",\"shape\":[4],\"data_offsets\":"
+                   "[0,4]},\"w\":{\"dtype\":\"I8\",\"shape\":[4],"
+                   "\"data_offsets\":[4,8]}}",
+                   8);
+  expect("header has 'w' twice, expected each name once");
   std::string deep(100000, '['), closed(100000, ']');
   file.writeHeader("{\"__metadata__\":{\"a\":" + deep + closed + "}}", 0);
   expect("header has brackets more than 64 deep in one another");
+  std::string fifo = file.path + ".fifo";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  expectError(SafetensorsFile::open(fifo).status(),
+              "cannot read '" + fifo + "': expected a regular file");
+  std::filesystem::remove(fifo);
   expectError(writeSafetensors("/no/such/folder/file", {}),
               "cannot write '/no/such/folder/file': No such file");
   expectError(writeSafetensors("/dev/null", {}),
