@@ -10,22 +10,9 @@ import torch.utils._pytree as pytree
 from torch.fx.experimental.proxy_tensor import get_proxy_slot
 
 from .errors import CaptureError
-from .snapshots import Snapshot
 
 _CONTAINERS = (list, tuple, dict)
 _REGISTERED = frozenset(("_parameters", "_buffers", "_modules"))
-
-
-@contextlib.contextmanager
-def kept(model):
-    """Takes back what the forward pass assigns to attributes, or puts into what these hold: caches would keep traced
-    tensors. So would a module under two names, whose tensors PyTorch swaps twice and restores once.
-    """
-    before = Snapshot(model)
-    try:
-        yield
-    finally:
-        before.restore()
 
 
 class _Replacing:

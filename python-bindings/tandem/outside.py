@@ -9,10 +9,12 @@ import dis
 import functools
 import types
 from dataclasses import dataclass
+from itertools import chain
 
 import torch
+from torch.nn.modules import module as of_modules
 
-from .locations import is_of_user
+from .locations import is_of_library, is_of_user
 
 _VARIABLES = {
     "LOAD_GLOBAL": "global",
@@ -22,7 +24,7 @@ _VARIABLES = {
 }
 _WRITES = ("STORE_GLOBAL", "STORE_DEREF", "STORE_ATTR")
 _CALLED = (types.FunctionType, types.MethodType, functools.partial, torch.nn.Module)
-_NOTHING = ("CACHE", "EXTENDED_ARG", "NOP", "PRECALL", "RESUME")
+_NOTHING = ("CACHE", "COPY", "EXTENDED_ARG", "NOP", "PRECALL", "RESUME")
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,16 @@ def _called(value):
     if not isinstance(function, types.FunctionType):
         name = "forward" if isinstance(value, torch.nn.Module) else "__call__"
         owner, function = value, getattr(type(value), name, None)
-    return [_Called(function, owner)] if isinstance(function, types.FunctionType) else []
+    return [_Called(f, owner) for f in unwrapped(function)]
+
+
+def unwrapped(function):
+    """A function, and those that it wraps, if it is a decorator's."""
+    found = []
+    while isinstance(function, types.FunctionType) and function not in found:
+        found.append(function)
+        function = vars(function).get("__wrapped__")
+    return found
 
 
 @dataclass(frozen=True)
@@ -55,6 +66,16 @@ class Entry:
     owner: dict | type | None = None
     key: object = None
     read: object = None
+
+    @property
+    def cell(self):
+        """The one of a closure that it is in, or None."""
+        of_cell = self.owner is None and self.read.func is _contents
+        return self.read.args[0] if of_cell else None
+
+    @property
+    def is_variable(self):
+        return self.owner is not None or self.cell is not None
 
     def get(self):
         if self.owner is None:
@@ -101,7 +122,20 @@ def _of_attribute(value, name):
         return [_of_dict(held["_modules"], name)]
     kinds = value.__mro__ if isinstance(value, type) else type(value).__mro__
     kind = next((kind for kind in kinds if name in vars(kind)), None)
-    return entries if kind is None else [*entries, Entry(vars(kind)[name], kind, name)]
+    if kind is None:
+        return entries
+    found = vars(kind)[name]
+    if isinstance(found, types.MemberDescriptorType) and not isinstance(value, type):
+        return [_of_others(functools.partial(_of_slot, found, value))]
+    return [*entries, Entry(found, kind, name)]
+
+
+def _of_slot(member, value):
+    """None where it has no value yet."""
+    try:
+        return member.__get__(value)
+    except AttributeError:
+        return None
 
 
 def _of_instance(value, found):
@@ -110,24 +144,41 @@ def _of_instance(value, found):
     return types.MethodType(found, value) if is_method else found
 
 
-def _entries(variables, kind, name, steps):
-    """(entries, value) of what is found by attributes and keys in a variable; ([], None) where it is not there."""
+def _follow(variables, kind, name, steps):
+    """(entries, values) of a variable, and of what is found in it by attributes and keys, as far as these are there."""
     if name not in variables:
-        return [], None
+        return [], []
     value, entries = variables[name], []
     if kind == "cell":
         entries = [_of_others(functools.partial(_contents, value))]
     elif kind == "global":
         entries = [_of_dict(variables, name)]
-    value = entries[-1].value if entries else value
+    values = [entries[-1].value if entries else value]
     for is_key, step in steps:
-        found = (_of_key if is_key else _of_attribute)(value, step)
+        found = (_of_key if is_key else _of_attribute)(values[-1], step)
         if not found:
-            return [], None
+            break
         entries += found
-        last = found[-1]
-        value = _of_instance(value, last.value) if isinstance(last.owner, type) else last.value
-    return entries, value
+        last, value = found[-1], values[-1]
+        values.append(
+            _of_instance(value, last.value) if isinstance(last.owner, type) else last.value
+        )
+    return entries, values
+
+
+def _getter(value):
+    """The function behind an attribute that is computed, or None."""
+    if isinstance(value, property):
+        return value.fget
+    return value.func if isinstance(value, functools.cached_property) else None
+
+
+def _is_method_of_others(value):
+    """Whether it runs code that is not followed, on the object that it was found in."""
+    function = getattr(value, "__func__", value)
+    if isinstance(function, types.FunctionType):
+        return isinstance(value, types.MethodType) and not is_of_user(function)
+    return isinstance(value, (types.MethodDescriptorType, types.WrapperDescriptorType))
 
 
 def _instructions(code):
@@ -152,28 +203,45 @@ def _steps(instructions):
     return steps
 
 
+def _is_for_super(instructions, i):
+    """Whether it is the object that `super()` gets."""
+    return i > 0 and instructions[i - 1].argval == "__class__"
+
+
+def _key_before(instructions):
+    """{the constant key under which what follows these stores}, also by `+=`, which has read it."""
+    at = len(instructions) - 1
+    if at > 0 and instructions[at].opname == "SWAP":
+        reads = (i for i in range(at, 0, -1) if instructions[i].opname == "BINARY_SUBSCR")
+        at = next(reads, 0) - 1
+    is_constant = at >= 0 and instructions[at].opname == "LOAD_CONST"
+    return {instructions[at].argval} if is_constant else set()
+
+
 @functools.lru_cache(maxsize=4096)
 def _paths(code):
-    """{(kind of variable, name, steps)} that it reads and does not write."""
-    paths, written = set(), set()
+    """({(kind of variable, name, steps)} that it reads, those of them that it does not write, those that it uses as wholes)."""
+    paths, wholes, written = set(), set(), set()
     for own, instructions in _instructions(code):
         for i, instruction in enumerate(instructions):
             kind = _VARIABLES.get(instruction.opname)
-            is_self = own is code and code.co_argcount and instruction.argval == code.co_varnames[0]
-            if kind and (kind != "local" or is_self):
+            if kind in ("local", "cell"):
+                # The object whose method it is, also within a comprehension.
+                is_first = code.co_argcount and instruction.argval == code.co_varnames[0]
+                is_self = is_first and (own is code or kind == "cell")
+                kind = "local" if is_self else "cell" if kind == "cell" else None
+            if kind and not _is_for_super(instructions, i):
                 steps = _steps(instructions[i + 1 :])
                 paths |= {
                     (kind, instruction.argval, tuple(steps[:n])) for n in range(len(steps) + 1)
                 }
+                wholes.add((kind, instruction.argval, tuple(steps)))
             if instruction.opname in _WRITES:
                 written.add(instruction.argval)
-            if (
-                instruction.opname == "STORE_SUBSCR"
-                and i
-                and instructions[i - 1].opname == "LOAD_CONST"
-            ):
-                written.add(instructions[i - 1].argval)
-    return {path for path in paths if (path[2][-1][1] if path[2] else path[1]) not in written}
+            if instruction.opname == "STORE_SUBSCR":
+                written |= _key_before(instructions[:i])
+    unwritten = {p for p in paths if (p[2][-1][1] if p[2] else p[1]) not in written}
+    return paths, unwritten, wholes
 
 
 def _variables_of(called):
@@ -188,31 +256,123 @@ def _is_forward(called, modules):
     return isinstance(called.owner, torch.nn.Module) and id(called.owner) in modules
 
 
-def reads_of(functions, modules=()):
-    """{name: (entries, value)} of what functions read past their arguments; of methods of `modules`, a dict by id, without the
-    attributes of these themselves.
+@dataclass
+class Reads:
+    """`found` are {name: (entries, value)} of what is read under a name, `wholes` {name: value} of what is handed on, looped over, or
+    asked by a method that is not the user's: all that is in it may count. `touched` are as `found`, with what the functions write.
     """
-    found, seen = {}, set()
+
+    found: dict
+    wholes: dict
+    touched: dict
+
+
+def reads_of(functions, modules=()):
+    """The `Reads` of functions past their arguments; of methods of `modules`, a dict by id, without what the attributes of these are
+    themselves, but for tensors.
+    """
+    reads, seen = Reads({}, {}, {}), set()
     pending = [called for function in functions for called in _called(function)]
+    for function in functions:
+        _add_arguments(reads, function, "the loss")
     while pending:
         called = pending.pop()
         if (called.function, id(called.owner)) in seen:
             continue
         seen.add((called.function, id(called.owner)))
-        variables, where = _variables_of(called), called.function.__qualname__
-        least = 2 if id(called.owner) in modules else 1
-        for kind, name, steps in sorted(_paths(called.function.__code__), key=str):
-            entries, value = _entries(variables[kind], kind, name, steps)
-            if entries and (kind != "local" or len(steps) >= least):
-                text = name + "".join(f"[{n!r}]" if key else f".{n}" for key, n in steps)
-                of = modules[id(called.owner)] if kind == "local" and least == 2 else where
-                found[f"{text!r}, which {of} reads"] = entries, value
-            if isinstance(value, _CALLED):
-                pending += [c for c in _called(value) if kind == "cell" or is_of_user(c.function)]
-    return found
+        pending += _reads_of_one(reads, called, modules)
+    return reads
+
+
+def _reads_of_one(reads, called, modules):
+    """Adds what one function reads. Returns those that it calls."""
+    variables, where = _variables_of(called), called.function.__qualname__
+    least = 2 if id(called.owner) in modules else 1
+    of, calls = modules[id(called.owner)] if least == 2 else where, []
+    _add_arguments(reads, called.function, where)
+    paths, unwritten, wholes = _paths(called.function.__code__)
+    # An object that is handed on whole may be the first argument of what is called.
+    owners = [called.owner] if any(kind == "local" and not s for kind, _, s in wholes) else []
+    for kind, name, steps in sorted(paths, key=str):
+        entries, values = _follow(variables[kind], kind, name, steps)
+        value, is_there = values[-1] if values else None, len(values) > len(steps)
+        text, behind = (
+            f"{_text(name, part)!r}, which {of if kind == 'local' else where} reads"
+            for part in (steps, steps[:-1])
+        )
+        enough = len(steps) >= (1 if isinstance(value, torch.Tensor) else least)
+        if is_there and entries and (kind != "local" or enough):
+            reads.touched[text] = entries, value
+            if (kind, name, steps) in unwritten:
+                reads.found[text] = entries, value
+        if (kind, name, steps) in wholes and values and not (kind == "local" and len(values) == 1):
+            is_method = _is_method_of_others(value) and values[1:]
+            reads.wholes[behind if is_method else text] = values[-2] if is_method else value
+        if is_there and (getter := _getter(value)) is not None and values[1:]:
+            calls += _called(types.MethodType(getter, values[-2]))
+        if is_there and isinstance(value, _CALLED):
+            new = [c for c in _called(value) if kind == "cell" or is_of_user(c.function)]
+            calls += new + [_Called(c.function, o) for c in new for o in owners if not c.owner]
+            _add_arguments(reads, value, text)
+    return calls
+
+
+def _text(name, steps):
+    return name + "".join(f"[{n!r}]" if key else f".{n}" for key, n in steps)
+
+
+def _add_arguments(reads, function, what):
+    """Those that come with it: of `functools.partial`, and defaults."""
+    if isinstance(function, functools.partial):
+        for name in ("args", "keywords"):
+            reads.wholes[f"{what}: its {name}"] = getattr(function, name)
+    elif isinstance(function, types.FunctionType):
+        for name in ("__defaults__", "__kwdefaults__"):
+            entry = _of_others(functools.partial(getattr, function, name))
+            if entry.value:
+                reads.found[f"{what}: its {name}"] = [entry], entry.value
+                reads.wholes[f"{what}: its {name}"] = entry.value
+
+
+def code_of(modules, loss_fn):
+    """The functions of the user's that a forward pass runs: the loss, and those of `modules`, [(name, module)], with the classes that these
+    are derived from, and hooks.
+    """
+    yield loss_fn
+    for _, module in modules:
+        own = [module.__dict__["forward"]] if "forward" in module.__dict__ else []
+        kinds = [vars(k)["forward"] for k in type(module).__mro__ if "forward" in vars(k)]
+        for forward in own + kinds:
+            for function in unwrapped(getattr(forward, "__func__", forward)):
+                if not is_of_library(function):
+                    yield types.MethodType(function, module)
+        hooks = chain.from_iterable(getattr(module, name).values() for name in HOOKS)
+        yield from _of_user(hooks)
+    yield from _of_user(chain.from_iterable(hooks.values() for hooks in global_hooks().values()))
+    for _, module in modules:
+        for parameter in module._parameters.values():
+            yield from _of_user((getattr(parameter, "_backward_hooks", None) or {}).values())
+
+
+def _of_user(hooks):
+    return [h for h in hooks if not (isinstance(h, types.FunctionType) and is_of_library(h))]
+
+
+# {attribute of a module: what it holds}.
+HOOKS = {
+    "_forward_pre_hooks": "forward pre-hooks",
+    "_forward_hooks": "forward hooks",
+    "_backward_pre_hooks": "backward pre-hooks",
+    "_backward_hooks": "backward hooks",
+}
+
+
+def global_hooks():
+    """{attribute of a module: the hooks of all modules}."""
+    return {name: getattr(of_modules, f"_global{name}") for name in HOOKS}
 
 
 def read_outside(function, kinds):
     """{name: value} of all that has one of these types now."""
-    found = reads_of([function])
+    found = reads_of([function]).found
     return {name: value for name, (_, value) in found.items() if type(value) in kinds}

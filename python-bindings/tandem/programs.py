@@ -223,11 +223,11 @@ class Programs:
         every = [self.main, *self._others.values()]
         return {r.name for loaded in every for r in loaded.module.results if r.role == "parameter"}
 
-    def check_constants(self):
-        """StateError where a Program has a constant that is no longer what it was."""
+    def check_constants(self, all_values=False):
+        """StateError where a Program has a constant that is no longer what it was. With `all_values` those of large ones count, too."""
         for loaded in (self.main, *self._others.values()):
             if loaded.module.read_past is not None:
-                loaded.module.read_past.check()
+                loaded.module.read_past.check(all_values)
 
     def check_alike(self, batch, make_report):
         """The reports of all processes, whose batches are alike."""

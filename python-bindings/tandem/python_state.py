@@ -34,6 +34,7 @@ class Modules:
     def __init__(self, model):
         self.named = list(model.named_modules())
         self._modules = [module for _, module in self.named]
+        self.set = set(self._modules)
         self._held = self._now()
 
     def parameters(self):

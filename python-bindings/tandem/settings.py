@@ -8,28 +8,25 @@ again, in texts that are equal in all processes where the Python is.
 import operator
 import types
 import weakref
+import zlib
 from itertools import chain
 
+import numpy as np
 import torch
-from torch.nn.modules import module as of_modules
 from torch.optim import optimizer as of_optimizers
 
 from .locations import is_of_library
-from .outside import reads_of
+from .outside import HOOKS, code_of, global_hooks, reads_of, unwrapped
 from .python_state import Modules, detects_anomalies, name_of_place
+from .snapshots import are_same, contents, is_plain
 
 # Of what an attribute can be set to: what Python computes with beside tensors.
 _SETTINGS = (bool, int, float, str, type(None))
 # Attributes that every module has, among them `training`, which `Flags` follows.
 _OF_ALL_MODULES = frozenset(torch.nn.Module().__dict__)
-_OTHER = "no number or text"
-# {attribute of a module: what it holds}.
-_HOOKS = {
-    "_forward_pre_hooks": "forward pre-hooks",
-    "_forward_hooks": "forward hooks",
-    "_backward_pre_hooks": "backward pre-hooks",
-    "_backward_hooks": "backward hooks",
-}
+_OTHER = "not there"
+# Bytes of one of NumPy's arrays that is compared in each step.
+_LARGEST_ARRAY = 16384
 _TENSOR_HOOKS = {
     "_backward_hooks": "hooks",
     "_post_accumulate_grad_hooks": "hooks behind the accumulation of its gradient",
@@ -84,6 +81,7 @@ class _Compared:
         self._sized, self._empty, self._filled = [], [], []
         self._instances, self._kinds = [], []
         self._functions, self._codes = [], []
+        self._parts, self._arrays = {}, {}
         self._others, self._classes = [], {}
 
     def add(self, owner, key, value):
@@ -121,6 +119,15 @@ class _Compared:
         else:
             self._empty.append(entries)
 
+    def add_contents(self, part):
+        """Of `snapshots.contents`."""
+        self._parts.setdefault((id(part.owner), type(part)), part)
+
+    def add_array(self, value):
+        """One of NumPy's. Returns a text of its values."""
+        self._arrays[id(value)] = value, value.tobytes()
+        return f"{value.dtype}{list(value.shape)} with CRC-32 {zlib.crc32(value.tobytes())}"
+
     def _add_code(self, value):
         if isinstance(value, types.FunctionType):
             self._functions.append(value)
@@ -136,6 +143,8 @@ class _Compared:
             and all(map(operator.is_, map(_CODE, self._functions), self._codes))
             and all([entry.get() is entry.value for entry in self._classes.values()])
             and all([_is_same(entry.get(), entry.value) for entry in self._others])
+            and all([are_same(part.now(), part.before) for part in self._parts.values()])
+            and all([array.tobytes() == before for array, before in self._arrays.values()])
         )
 
 
@@ -157,8 +166,7 @@ def _is_same(now, before):
 
 def _global_hooks():
     """[(a dict of hooks of all modules or optimizers, what it holds)]."""
-    modules = [(getattr(of_modules, f"_global{name}"), text) for name, text in _HOOKS.items()]
-    found = [(hooks, f"all modules: {text}") for hooks, text in modules]
+    found = [(hooks, f"all modules: {HOOKS[name]}") for name, hooks in global_hooks().items()]
     return found + [
         (getattr(of_optimizers, f"_global_optimizer_{when}_hooks"), f"all optimizers: {when}-hooks")
         for when in ("pre", "post")
@@ -221,20 +229,25 @@ class Settings:
     def _of_module(self, where, module):
         found, attributes = {f"{where}: class": self._names.of(type(module))}, module.__dict__
         self._compared.add_object(module)
+        is_of_torch = type(module).__module__.startswith("torch.")
         for key, value in attributes.items():
             what = f"{where}: attribute {key!r}"
-            if key in _HOOKS:
+            if key in HOOKS:
                 self._compared.add_whole(value)
-                found[f"{where}: {_HOOKS[key]}"] = self._names.of_all(value.values())
+                found[f"{where}: {HOOKS[key]}"] = self._names.of_all(value.values())
             elif key in _OF_ALL_MODULES:
                 continue
-            elif type(value) in _SETTINGS or _is_code(value):
+            elif is_plain(value) or _is_code(value):
                 self._compared.add(attributes, key, value)
                 found[what] = self._text(value)
             elif type(value) in (list, tuple, dict) and any(map(_is_code, _values(value))):
                 self._compared.add(attributes, key, value)
                 self._compared.add_whole(value)
                 found[what] = self._names.of_all(filter(_is_code, _values(value)))
+            elif type(value) is list and is_plain(tuple(value)) and is_of_torch:
+                self._compared.add(attributes, key, value)
+                self._compared.add_whole(value)
+                found[what] = repr(value)
         return found
 
     def _classes(self):
@@ -274,32 +287,55 @@ class Settings:
         return [list(each.values()) for each in hooks if each] if any(hooks) else []
 
     def _of_reads(self):
-        """What the loss function, and the forward passes of modules, read past their arguments and attributes."""
+        """What the loss function, the forward passes of modules, hooks, and an optimizer of the user's read past their arguments and
+        attributes.
+        """
         modules = {
             id(module): name_of_place("module", name) for name, module in self._modules.named
         }
         found = {}
-        reads = reads_of([self._loss_fn, *self._forwards()], modules)
-        for name, (entries, value) in reads.items():
+        functions = [*code_of(self._modules.named, self._loss_fn), *self._own_step()]
+        reads = reads_of(functions, modules)
+        for name, (entries, value) in reads.found.items():
             for entry in entries:
                 self._compared.add_read(entry)
             if type(value) is not types.MethodType:  # Its function is an entry.
                 found[name] = self._text(value)
-            if isinstance(value, torch.nn.Module) and id(value) not in modules:
-                for inner, module in value.named_modules():
-                    found |= self._of_module(f"{name}{inner and f', module {inner!r}'}", module)
+            found |= self._of_module_outside(name, value)
+        for name, value in reads.wholes.items():
+            if not any(value is own for own in vars(self._optimizer).values()):
+                found |= self._of_contents(name, value)
         return found
 
-    def _forwards(self):
-        """Bound functions."""
-        for _, module in self._modules.named:
-            forward = module.__dict__.get("forward", type(module).forward)
-            function = getattr(forward, "__func__", forward)
-            if isinstance(function, types.FunctionType) and not is_of_library(function):
-                yield types.MethodType(function, module)
+    def _of_module_outside(self, name, value):
+        if not isinstance(value, torch.nn.Module) or value in self._modules.set:
+            return {}
+        found = {}
+        for inner, module in value.named_modules():
+            found |= self._of_module(f"{name}{inner and f', module {inner!r}'}", module)
+        return found
+
+    def _of_contents(self, name, value):
+        """Of what is used as a whole."""
+        found = {}
+        if isinstance(value, np.ndarray) and value.nbytes <= _LARGEST_ARRAY:
+            found[name] = self._compared.add_array(value)
+        for place, part in contents(value):
+            self._compared.add_contents(part)
+            for key, entry in part.entries():
+                what = f"{name}: {place}{key}"
+                found[what] = self._text(entry)
+                found |= self._of_module_outside(what, entry)
+                if isinstance(entry, np.ndarray) and entry.nbytes <= _LARGEST_ARRAY:
+                    found[what] = self._compared.add_array(entry)
+        return found
+
+    def _own_step(self):
+        """The step of an optimizer whose class is the user's."""
+        for kind in type(self._optimizer).__mro__:
+            for step in unwrapped(vars(kind).get("step")):
+                if not is_of_library(step):
+                    yield types.MethodType(step, self._optimizer)
 
     def _text(self, value):
-        if type(value) in _SETTINGS:
-            return repr(value)
-        named = _is_code(value) or isinstance(value, torch.nn.Module)
-        return self._names.of(value) if named else _OTHER
+        return repr(value) if is_plain(value) else self._names.of(value)

@@ -254,9 +254,8 @@ class Step:
     def _report(self):
         """What the processes of a job tell each other before a step: what must be alike, and what was changed."""
         self._check_values()
-        self._programs.check_constants()
         self._trained.check()
-        self._watch.count()
+        self._programs.check_constants(all_values=self._watch.count())
         changed, optimizer = self._watch.changed(), self._optimizer
         if changed:
             _raise_first([self._watch.other_names()])

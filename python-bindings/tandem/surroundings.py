@@ -55,7 +55,7 @@ class _Outside:
         loader.exec_module = exec_module
 
 
-def _is_traced(value):
+def is_traced(value):
     """Whether it is a traced tensor, or a container that has one, however deep; containers may hold themselves."""
     waiting, seen = [value], set()
     while waiting:
@@ -84,7 +84,7 @@ class _Namespace:
         if len(values[0]) == len(values[1]) and all(map(operator.is_, *values)):
             return
         for key, value in list(self._entries.items()):
-            if value is self.before.get(key) or not _is_traced(value):
+            if value is self.before.get(key) or not is_traced(value):
                 continue
             if isinstance(self._owner, type):
                 # Of a metaclass of the user's no code runs.
@@ -103,7 +103,7 @@ class _List:
         self._owner, self._before = owner, list(owner)
 
     def restore(self):
-        if any(map(_is_traced, self._owner)):
+        if any(map(is_traced, self._owner)):
             self._owner[:] = self._before
 
 
@@ -120,7 +120,7 @@ class _Cache:
     def _has_traced(self):
         """Among its results, which are beside the dict of them, or in it."""
         held = gc.get_referents(self._function)
-        return any(map(_is_traced, held))
+        return any(map(is_traced, held))
 
 
 def _kept(module):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from . import attributes, progress
+from . import attributes, left_behind, probes, progress
 from .arguments import Argument, Result, scalar_arguments
 from .capturing import capturing
 from .clipping import NORM
@@ -24,7 +24,7 @@ from .joining import join
 from .on_host import on_host
 from .origin_mode import OriginMode
 from .origins import BACKWARD, UPDATE, Whereabouts
-from .python_state import RandomWatch, refuse, refuse_left
+from .python_state import RandomWatch, name_of_number, refuse, refuse_left
 from .reads import Reads
 from .rebound import Parted, Placed
 from .returned import Returned
@@ -208,12 +208,15 @@ def _add_checks(step, reads):
     return [tensor for tensor, _ in reads.checks]
 
 
-def _trace_eager(step, whereabouts, is_watched=False):
-    """The first trace, its updates, the random calls that it saw, and what it looked at in the batch."""
+def _trace_eager(step, whereabouts, is_watched=False, stays=False):
+    """A first trace, its updates, the random calls that it saw, and what it looked at in the batch. Of traces for comparison (`stays`
+    is false) nothing stays in Python objects.
+    """
 
     def run(*tensors):
         return _run_step(step, mode, tensors)
 
+    step.stays = stays
     reads = Reads(step.arguments, step.wanted.guards_batches)
     mode = OriginMode(run, whereabouts, reads, step.identity, is_watched)
     with surroundings_kept():
@@ -236,7 +239,7 @@ def _trace_watching(step, whereabouts):
     try:
         while True:
             try:
-                return _trace_eager(step, whereabouts)
+                return _trace_eager(step, whereabouts, stays=True)
             except Written:
                 step.copies = True
             except Overlaid:
@@ -302,6 +305,42 @@ def _check_left(step):
         raise refuse_left(name)
 
 
+def _trace_from(step, numbers, begin):
+    """The graph of a step that begins with these, and what it leaves; None where it cannot be traced."""
+    before = dict(vars(step))
+    step.numbers, step.begin = step.numbers | numbers, begin
+    try:
+        graph, *_ = _trace_eager(step, Whereabouts())
+        return graph, step.changed, step.others
+    except Exception:
+        return None
+    finally:
+        vars(step).update(before)
+
+
+def _check_others(step, graph):
+    """A step that changes other Python objects is captured twice to see whether the next one computes something else, and where what
+    it leaves goes on changing, once more with numbers that answer otherwise.
+    """
+    numbers, begin = step.changed, left_behind.as_begin(step.others)
+    second = _trace_from(step, numbers, begin)
+    if second is None:
+        return
+    again, changed, others = second
+    if step.others and not _equal(graph, again):
+        raise left_behind.refuse({name for name, _ in step.others.values()})
+    moving = {key: probes.probe(numbers[key]) for key in changed.keys() & numbers.keys()}
+    parts = left_behind.moving(step.others, others)
+    if not moving and not parts:
+        return
+    asked = {part: step.others[part] for part in parts}
+    begin |= left_behind.as_begin(asked, probes.probe)
+    third = _trace_from(step, numbers | moving, begin)
+    if third is not None and not _equal(graph, third[0]):
+        names = {name for name, _ in asked.values()}
+        raise left_behind.refuse(names | {name_of_number(*key) for key in moving})
+
+
 def trace_step(model, loss_fn, optimizer, example_batch, wanted, kept):
     """Traces one training step, as a `Wanted` says. `kept(operator)` says which operators are not to be decomposed."""
     step = TracedStep(model, loss_fn, optimizer, example_batch, wanted)
@@ -311,6 +350,10 @@ def trace_step(model, loss_fn, optimizer, example_batch, wanted, kept):
         leaves = _check_numbers(step, graph) if step.changed else {}
         if step.left and wanted.trains:
             _check_left(step)
+        changes = (step.changed or step.others) and not leaves
+        if changes and not left_behind.makes_modules(step.others):
+            _check_others(step, graph)
+        step.outside.check_generators()
         step.scalars = scalar_arguments(step.numbers_read, step.optimizer.first_step)
     step.returned.forget()
     arguments = step.arguments

@@ -7,7 +7,7 @@ import torch
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.nn.utils.stateless import _reparametrize_module
 
-from . import attributes, tree
+from . import attributes, left_behind, probes, tree
 from .arguments import Argument, buffers_of, inputs_of, parameters_of, scalar_arguments
 from .definitions import by_definition
 from .draws import is_random
@@ -83,6 +83,9 @@ class TracedStep:
         self.copies = False
         # Tensors that a step begins with in attributes, and what the last one left there that the next would not.
         self.kept, self.left = {}, {}
+        # What it begins with in other Python objects, and what the last one left there.
+        self.outside = left_behind.Outside(model, loss_fn)
+        self.begin, self.others, self.stays = {}, {}, True
 
     def identify(self):
         """Finds which buffers are views of others, but for those of `parted`."""
@@ -167,6 +170,7 @@ class TracedStep:
         runs again (`torch.utils.checkpoint`).
         """
         arguments = (*self.parameters, *self.states, *self.buffers)
+        self.others = {}
         fakes = zip(arguments, (*parameters, *states, *buffers), strict=True)
         self.identity.begin({a.key: tensor for a, tensor in fakes})
         own = zip(self.buffers, buffers, strict=True)
@@ -176,12 +180,13 @@ class TracedStep:
         named = {a.name: tensor for a, tensor in zip(self.parameters, parameters, strict=True)}
         named |= self.held
         with (
-            attributes.kept(self.model),
+            left_behind.kept(self.model, self.outside, self.begin, self.others, self.stays),
             _reparametrize_module(self.model, named, tie_weights=True),
             self.identity.in_attributes(self.model),
             attributes.flat_weights(self.model),
             by_definition(),
         ):
+            probes.begin()
             set_numbers(self.model, self.numbers)
             attributes.put(self.model, self.kept)
             before, tensors = numbers_of(self.model), tensors_of(self.model)

@@ -43,7 +43,7 @@ class _Tensors:
         ]
 
 
-def _period():
+def watch_period():
     """Of how many steps each one hashes all values; 0 for none."""
     text = os.environ.get("TANDEM_WATCH", "0")
     if not text.isdecimal():
@@ -51,7 +51,7 @@ def _period():
     return int(text)
 
 
-def _hash(tensor):
+def hash_of(tensor):
     """CRC-32 of the values."""
     if tensor.is_meta or tensor.layout != torch.strided:
         return 0
@@ -64,12 +64,12 @@ class _Hashes:
 
     def __init__(self, tensors):
         self._tensors = tensors
-        self._before = list(map(_hash, tensors))
+        self._before = list(map(hash_of, tensors))
 
     def changed(self):
         """Those that have other values now."""
         pairs = zip(self._tensors, self._before, strict=True)
-        return [tensor for tensor, before in pairs if _hash(tensor) != before]
+        return [tensor for tensor, before in pairs if hash_of(tensor) != before]
 
 
 def _places(model):
@@ -99,7 +99,7 @@ def is_equal(a, b):
 class Watch:
     def __init__(self, model, optimizer):
         self.model, self._optimizer = model, optimizer
-        self._period, self._steps = _period(), 0
+        self._period, self._steps = watch_period(), 0
         self._rewritten, self._is_state_rewritten = [], False
         self._grouped = self._parameters()
         self._names = {name for name, _ in model.named_parameters(remove_duplicate=False)}
@@ -133,11 +133,13 @@ class Watch:
             self._state_hashes = _Hashes(entries if self._period else [])
 
     def count(self):
-        """A step begins: of `TANDEM_WATCH` steps one looks at all values."""
+        """A step begins: of `TANDEM_WATCH` steps one looks at all values, which is returned."""
         self._steps += 1
-        if self._period and self._steps % self._period == 0:
+        looks = self._period > 0 and self._steps % self._period == 0
+        if looks:
             self._rewritten = self._hashes.changed()
             self._is_state_rewritten = bool(self._state_hashes.changed())
+        return looks
 
     def _changed(self):
         """The places where there may be other values now."""

@@ -3,6 +3,7 @@ counts is not."""
 
 import copy
 import importlib
+import itertools
 import queue
 import random
 import sys
@@ -18,6 +19,7 @@ import torch.nn.functional as F
 from comparing import compare
 from tandem import programs
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor
 
 BATCHES = [torch.randn(8, 6, generator=torch.Generator().manual_seed(i)) for i in range(3)]
 
@@ -596,3 +598,129 @@ def test_dropout_that_is_set_between_steps():
         losses.append(step(BATCHES[0]))
     torch.testing.assert_close(losses[1], BATCHES[0].square().mean())
     assert losses[0] != losses[1]
+
+
+COUNTS, TOTAL = {"calls": 0}, 0
+
+
+class Meter:
+    count = 0
+
+    def __init__(self):
+        self.seen, self.average = [], None
+
+
+def of_a_global(state):
+    global TOTAL
+    TOTAL += 1
+    return TOTAL
+
+
+def of_a_dict(state):
+    COUNTS["calls"] += 1
+    return COUNTS["calls"]
+
+
+def of_a_list(state):
+    state.seen.append(1)
+    return len(state.seen)
+
+
+def of_a_class(state):
+    Meter.count += 1
+    return Meter.count
+
+
+def of_a_threshold(state):
+    state.seen.append(1)
+    Meter.count += 1
+    return 2.0 if Meter.count > 3 else 1.0
+
+
+def of_a_period(state):
+    COUNTS["calls"] += 1
+    return 2.0 if COUNTS["calls"] % 100 == 0 else 1.0
+
+
+LEFT = [of_a_global, of_a_dict, of_a_list, of_a_class, of_a_threshold, of_a_period]
+
+
+@pytest.mark.parametrize("factor", LEFT)
+def test_what_a_step_changes_outside_and_computes_with_is_refused(factor):
+    state = Meter()
+    with pytest.raises(tandem.CaptureError, match="is another one after a step") as error:
+        compile_step(nn.Linear(6, 6), lambda model, batch: factor(state) * mse(model, batch))
+    assert "\n" not in str(error.value)
+
+
+def test_a_tensor_that_a_step_leaves_for_the_next_is_refused():
+    state = Meter()
+
+    def loss(model, batch):
+        value = mse(model, batch)
+        last = value.detach() if state.average is None else 0.9 * state.average + value.detach()
+        state.average = last
+        return value / last
+
+    with pytest.raises(tandem.CaptureError, match="'state', which test_a_tensor.* reads"):
+        compile_step(nn.Linear(6, 6), loss)
+    assert state.average is None
+
+
+class Inside(nn.Module):
+    """Counts in an object, a dict, or by hand of a hook."""
+
+    def __init__(self, use):
+        super().__init__()
+        self.layer, self.use, self.state, self.counts = nn.Linear(6, 6), use, Meter(), {"n": 0}
+
+    def forward(self, x):
+        self.counts["n"] += 1
+        self.state.seen.append(1)
+        self.state.last = x.detach()
+        return self.layer(x) * self.use(self)
+
+
+INSIDE = {
+    "counts": lambda m: m.counts["n"],
+    "state": lambda m: len(m.state.seen),
+    "counts, later": lambda m: 2.0 if m.counts["n"] >= 10 else 1.0,
+}
+
+
+@pytest.mark.parametrize("use", INSIDE)
+def test_what_a_model_changes_in_its_objects_and_computes_with_is_refused(use):
+    model = Inside(INSIDE[use])
+    with pytest.raises(tandem.CaptureError, match="attribute '(counts|state)'.*is another one"):
+        compile_step(model)
+    assert model.counts == {"n": 0} and not model.state.seen
+
+
+def test_what_only_counts_is_no_error(capsys):
+    """Nor what says when to print."""
+
+    def use(model):
+        if model.counts["n"] % 100 == 0:
+            print("a hundred")
+        return 1.0
+
+    model, state = Inside(use).double(), Meter()
+
+    def loss(model, batch):
+        value = mse(model, batch)
+        state.seen.append(value.detach())
+        state.average = value.detach()
+        return value
+
+    compare(model, loss, sgd(model), [batch.double() for batch in BATCHES])
+    assert not any(isinstance(each, FakeTensor) for each in [*state.seen, state.average])
+
+
+def test_iterators_and_generators_that_the_loss_reads_are_refused():
+    rates, draws = itertools.count(1), numpy.random.default_rng(0)
+    model = nn.Linear(6, 6)
+    with pytest.raises(tandem.CaptureError, match=r"'rates', which .* is an iterator \(count\)"):
+        compile_step(model, lambda model, batch: next(rates) * mse(model, batch))
+    with pytest.raises(tandem.CaptureError, match="'draws', which .* draws numbers"):
+        compile_step(model, lambda model, batch: draws.uniform() * mse(model, batch))
+    assert next(rates) == 1

@@ -1,8 +1,10 @@
 """Python that changes behind tandem.compile: a step is what eager makes of it then, or a StateError that names it."""
 
 import copy
+import functools
 import types
 
+import numpy
 import pytest
 import tandem
 import torch
@@ -321,3 +323,139 @@ def test_hooks_of_all_optimizers():
     finally:
         handle.remove()
     pair.train(BATCHES[0])
+
+
+class Holder:
+    """A loss that reads numbers in ways which its code does not name."""
+
+    def __init__(self):
+        self.weights, self.table, self.parts = [1.0, 1.0], {"a": {"b": 1.0}}, Slotted()
+        self.array, self.scale = numpy.ones(2), torch.ones(6, dtype=torch.float64)
+
+    @property
+    def of_property(self):
+        return self.table["a"]["b"]
+
+    def __call__(self, model, batch, key="b"):
+        names = {"key": key, "slot": "gain"}
+        factor = sum(self.weights) * sum(self.table["a"].values()) * self.of_property
+        factor = factor * self.table["a"].get(names["key"]) * getattr(self.parts, names["slot"])
+        return (
+            by_argument(self.parts) * factor * ((model(batch) - batch) * self.scale).square().mean()
+        )
+
+
+class Slotted:
+    __slots__ = ("gain",)
+
+    def __init__(self):
+        self.gain = 1.0
+
+
+def by_argument(parts, exponent=1):
+    return parts.gain**exponent
+
+
+def set_default(holder):
+    by_argument.__defaults__ = (2,)
+
+
+HELD = {
+    "a list that is summed": lambda h: h.weights.append(0.5),
+    "a dict in a dict": lambda h: h.table["a"].update(b=0.5),
+    "a slot": lambda h: setattr(h.parts, "gain", 0.5),
+    "a default": set_default,
+    "a tensor in the place of another": lambda h: setattr(h, "scale", h.scale * 2),
+    "an argument of partial": lambda h: h.options.update(key="c"),
+}
+
+
+@pytest.mark.parametrize("change", HELD)
+def test_what_a_function_reads_without_its_name_counts(change, monkeypatch):
+    monkeypatch.setattr(by_argument, "__defaults__", (1,))
+    model = Model().double()
+    holder, twin = Holder(), copy.deepcopy(model)
+    holder.table["a"]["c"] = 0.25
+    loss = functools.partial(holder, key="b")
+    holder.options = loss.keywords
+    optimizers = [torch.optim.SGD(m.parameters(), lr=0.1) for m in (model, twin)]
+    step = tandem.compile(model, loss, optimizers[0], BATCHES[0])
+    for number, batch in enumerate(BATCHES[:2]):
+        if number == 1:
+            HELD[change](holder)
+        optimizers[1].zero_grad()
+        expected = loss(twin, batch)
+        expected.backward()
+        optimizers[1].step()
+        torch.testing.assert_close(step(batch), expected.detach(), rtol=1e-12, atol=0)
+
+
+class Convolved(nn.Module):
+    """Its hook, a function that it calls with itself, and its convolution read other things."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer, self.gains, self.kept = nn.Conv1d(6, 6, 3, padding=1), [1.0], {"gain": 1.0}
+        self.layer.register_forward_hook(lambda module, x, y: y * self.kept["gain"])
+
+    @torch.no_grad()
+    def offset(self, x):
+        return sum(self.gains)
+
+    def forward(self, x):
+        return gained(self, self.layer(x.T).T) + self.offset(x)
+
+
+def gained(module, x):
+    return x * module.gains[0]
+
+
+def test_what_hooks_and_layers_read_counts():
+    changes = [
+        lambda m: m.gains.insert(0, 0.5),
+        lambda m: m.kept.update(gain=0.5),
+        lambda m: setattr(m.layer, "dilation", (2,)) or setattr(m.layer, "padding", (2,)),
+    ]
+    models = [Convolved().double(), Convolved().double()]
+    optimizers = [torch.optim.SGD(m.parameters(), lr=0.1) for m in models]
+    loss = loss_with(F.mse_loss)
+    step = tandem.compile(models[0], loss, optimizers[0], BATCHES[0])
+    for change in changes:
+        for model in models:
+            change(model)
+        optimizers[1].zero_grad()
+        expected = loss(models[1], BATCHES[0])
+        expected.backward()
+        optimizers[1].step()
+        torch.testing.assert_close(step(BATCHES[0]), expected.detach(), rtol=1e-12, atol=0)
+
+
+class Scaled(torch.optim.Optimizer):
+    """Of the user's own, with numbers beside its groups."""
+
+    def __init__(self, parameters):
+        super().__init__(parameters, {})
+        self.scale, self.rule = 1.0, [torch.sign]
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                parameter.sub_(self.rule[0](parameter.grad), alpha=0.1 * self.scale)
+
+
+def test_what_an_optimizer_of_the_users_reads_counts():
+    models = [Model().double(), Model().double()]
+    optimizers = [Scaled(m.parameters()) for m in models]
+    loss = loss_with(F.mse_loss)
+    step = tandem.compile(models[0], loss, optimizers[0], BATCHES[0])
+    for number, batch in enumerate([*BATCHES, BATCHES[0]]):
+        for optimizer in optimizers:
+            optimizer.scale = 0.5 if number == 1 else 1.0
+            optimizer.rule[0] = torch.tanh if number == 2 else torch.sign
+        optimizers[1].zero_grad()
+        expected = loss(models[1], batch)
+        expected.backward()
+        optimizers[1].step()
+        torch.testing.assert_close(step(batch), expected.detach(), rtol=1e-12, atol=0)
