@@ -401,6 +401,9 @@ def _fractional_starts(sample, size, outputs, kernel):
 def _fractional_max_pool(order, x, kernel, outputs, samples):
     """`order`: which of the samples is that of each spatial dimension."""
     rank = len(order)
+    if x.dim() == rank + 1:  # an image, not a batch of them
+        found = _fractional_max_pool(order, x[None], kernel, outputs, samples)
+        return tuple(t.squeeze(0) for t in found)
     kernel, outputs = ((n,) * rank if isinstance(n, int) else n for n in (kernel, outputs))
     places = 0
     for d, sample in enumerate(order):

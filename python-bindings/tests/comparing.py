@@ -103,3 +103,23 @@ def compare(model, loss_fn, optimizer, batches, seed=5):
                 )
         assert int(values["step/step"]) == start + 1
     return module
+
+
+def eager_step(model, loss_fn, optimizer, batch):
+    """The loss of a step in eager."""
+    optimizer.zero_grad()
+    loss = loss_fn(model, batch)
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+
+def train_beside(step, model, loss_fn, optimizer, batches, rtol=1e-9, atol=1e-12):
+    """Trains a step and its twin in eager: every loss is the same, and at the end every value."""
+    for batch in batches:
+        found = step(batch)
+        expected = eager_step(model, loss_fn, optimizer, batch)
+        torch.testing.assert_close(found, expected, rtol=rtol, atol=atol)
+    values = step.state_dict()
+    for name, value in model.state_dict().items():
+        torch.testing.assert_close(values[name], value, rtol=rtol, atol=atol, msg=name)

@@ -120,6 +120,12 @@ EDGES = {
         lambda x: [F.affine_grid(x, (1, 1, 2, 1), align_corners=c) for c in (True, False)],
         of([[1.0, 0.0, 0.5], [0.0, 1.0, 0.2]]),
     ),
+    "fractional_max_pool of an image": (
+        lambda x: F.fractional_max_pool2d(
+            x[None], 2, output_size=2, _random_samples=of([[0.3, 0.6]]).to(x.dtype)
+        ),
+        of([0.0, 1.0, 2.0], [4.0, 3.0, 2.0], [1.0, 5.0, 0.0]),
+    ),
     "linspace of one": (lambda x: x * torch.linspace(0.5, 1.5, 1, dtype=DOUBLE), of(1.0)),
 }
 

@@ -6,6 +6,7 @@ import pytest
 import tandem
 import torch
 import torch.nn.functional as F
+from comparing import eager_step
 from evaluator import run_step
 from tandem.state_dicts import by_name
 from torch import nn
@@ -66,11 +67,8 @@ def check(make, loss_of=loss_of, batches=None):
     values, loss_fn = module.values() | {"seed/seed": torch.tensor(5)}, loss_of(theirs)
     for batch in batches:
         results = run_step(module.step, values | module.inputs(copy.deepcopy(batch)))
-        optimizers[1].zero_grad()
-        expected = loss_fn(theirs, copy.deepcopy(batch))
-        expected.backward()
-        optimizers[1].step()
-        torch.testing.assert_close(results[0][1], expected.detach(), rtol=1e-12, atol=1e-12)
+        expected = eager_step(theirs, loss_fn, optimizers[1], copy.deepcopy(batch))
+        torch.testing.assert_close(results[0][1], expected, rtol=1e-12, atol=1e-12)
         values |= {module.arguments[r.updates].key: t for r, t in results if r.updates is not None}
         named = by_name(module.arguments)
         for name, tensor in (*theirs.named_parameters(), *theirs.named_buffers()):
@@ -368,11 +366,8 @@ class Both:
 
     def train(self, *numbers):
         for batch in (tuple(self.batches[n]) for n in numbers):
-            self.optimizers[1].zero_grad()
-            expected = self.loss(self.theirs, batch)
-            expected.backward()
-            self.optimizers[1].step()
-            torch.testing.assert_close(self.step(batch), expected.detach(), rtol=1e-9, atol=0)
+            expected = eager_step(self.theirs, self.loss, self.optimizers[1], batch)
+            torch.testing.assert_close(self.step(batch), expected, rtol=1e-9, atol=0)
 
     def check(self, state):
         expected = self.theirs.state_dict()
@@ -449,11 +444,8 @@ def test_a_buffer_in_the_memory_of_the_optimizers_state(factor):
         return
     step = tandem.compile(ours, loss_fn, optimizer, batches[0], mesh="data=2", plan="zero")
     for batch in batches:
-        own.zero_grad()
-        expected = loss_fn(theirs, batch)
-        expected.backward()
-        own.step()
-        torch.testing.assert_close(step(batch), expected.detach(), rtol=1e-9, atol=0)
+        expected = eager_step(theirs, loss_fn, own, batch)
+        torch.testing.assert_close(step(batch), expected, rtol=1e-9, atol=0)
     step.sync_to(ours, optimizer)
     torch.testing.assert_close(ours.now, theirs.now)
 

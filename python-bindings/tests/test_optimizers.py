@@ -7,6 +7,7 @@ import sys
 import pytest
 import tandem
 import torch
+from comparing import eager_step, train_beside
 from test_models import mse, regression, small
 from test_training import HOW, train_both
 from torch import nn
@@ -69,9 +70,7 @@ def test_an_optimizer_that_has_stepped(name):
     model = small(nn.Tanh())
     optimizer = TRACED[name](model.parameters())
     for batch in regression(3):
-        optimizer.zero_grad()
-        mse(model, batch).backward()
-        optimizer.step()
+        eager_step(model, mse, optimizer, batch)
     step, eager = train_both(model, mse, optimizer, regression(3), **HOW["zero"])
     states_are_equal(step, eager)
     state, of_optimizer = step.state_dict(), step.optimizer_state_dict()
@@ -90,11 +89,7 @@ def test_a_flag_for_gpus_is_no_other_update():
     twin, batches = copy.deepcopy(model), regression(3)
     step = tandem.compile(model, mse, o.Rprop(model.parameters(), capturable=True), batches[0])
     optimizer = o.Rprop(twin.parameters())
-    for batch in batches:
-        step(batch)
-        optimizer.zero_grad()
-        mse(twin, batch).backward()
-        optimizer.step()
+    train_beside(step, twin, mse, optimizer, batches)
     states_are_equal(step, optimizer)
 
 
@@ -105,11 +100,7 @@ def test_a_rate_that_changes_before_the_first_step():
     own, optimizer = o.Rprop(model.parameters(), lr=0.1), o.Rprop(twin.parameters(), lr=0.01)
     step = tandem.compile(model, mse, own, batches[0])
     own.param_groups[0]["lr"] = 0.01
-    for batch in batches:
-        step(batch)
-        optimizer.zero_grad()
-        mse(twin, batch).backward()
-        optimizer.step()
+    train_beside(step, twin, mse, optimizer, batches)
     states_are_equal(step, optimizer)
 
 
@@ -129,13 +120,7 @@ def test_scalars_that_pytorch_keeps_in_float32():
     twin, batches = copy.deepcopy(model), regression(6)
     step = tandem.compile(model, mse, o.NAdam(model.parameters(), lr=0.01), batches[0])
     optimizer = o.NAdam(twin.parameters(), lr=0.01)
-    for batch in batches:
-        step(batch)
-        optimizer.zero_grad()
-        mse(twin, batch).backward()
-        optimizer.step()
-    for name, value in twin.state_dict().items():
-        torch.testing.assert_close(step.state_dict()[name], value, rtol=1e-6, atol=1e-8)
+    train_beside(step, twin, mse, optimizer, batches, rtol=1e-6, atol=1e-8)
 
 
 class OwnAdamW(o.AdamW):
@@ -299,12 +284,7 @@ def test_a_function_of_the_user(how):
     )
     optimizer = function_optimizer(twin.parameters())
     for batch in batches:
-        step(batch)
-        optimizer.zero_grad()
-        mse(twin, batch).backward()
-        optimizer.step()
-        for name, value in twin.state_dict().items():
-            torch.testing.assert_close(step.state_dict()[name], value, rtol=1e-9, atol=1e-12)
+        train_beside(step, twin, mse, optimizer, [batch])
     states_are_equal(step, optimizer)
 
 
@@ -417,11 +397,8 @@ def test_schedulers(name, kind, first):
     step = tandem.compile(model, mse, optimizer, batches[0], **HOW["zero"])
     scheduler, theirs = scheduler or SCHEDULERS[name](optimizer), SCHEDULERS[name](eager)
     for batch in batches:
-        found, expected = step(batch), mse(twin, batch)
-        torch.testing.assert_close(found, expected.detach(), rtol=1e-9, atol=0)
-        eager.zero_grad()
-        expected.backward()
-        eager.step()
+        found, expected = step(batch), eager_step(twin, mse, eager, batch)
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=0)
         for each in (scheduler, theirs):
             each.step(*([expected.item()] if name == "ReduceLROnPlateau" else []))
     for key, value in twin.state_dict().items():
@@ -441,14 +418,9 @@ def test_cycles_of_optimizers_without_a_formula(kind, first):
     step = tandem.compile(model, mse, optimizer, batches[0])
     scheduler, theirs = scheduler or cycle(optimizer), cycle(eager)
     for batch in batches:
-        step(batch)
-        eager.zero_grad()
-        mse(twin, batch).backward()
-        eager.step()
+        train_beside(step, twin, mse, eager, [batch])
         scheduler.step()
         theirs.step()
-    for key, value in twin.state_dict().items():
-        torch.testing.assert_close(step.state_dict()[key], value, rtol=1e-9, atol=1e-12)
     assert len(step._programs.sessions) == 1 + (not first)
 
 

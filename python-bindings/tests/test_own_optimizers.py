@@ -6,6 +6,7 @@ import math
 import pytest
 import tandem
 import torch
+from comparing import eager_step, train_beside
 from test_models import mse, regression, small
 from test_training import HOW
 from torch import nn
@@ -244,29 +245,30 @@ def train(step, twin, optimizer, batches, rates=None):
         if rates is not None:
             for group in (*step._optimizer.param_groups, *optimizer.param_groups):
                 group["lr"] = rates[number]
-        step(batch)
-        optimizer.zero_grad()
-        mse(twin, batch).backward()
-        optimizer.step()
-    for name, value in twin.state_dict().items():
-        torch.testing.assert_close(step.state_dict()[name], value, rtol=1e-9, atol=1e-12)
+        train_beside(step, twin, mse, optimizer, [batch])
     check_optimizer(step.optimizer_state_dict(), optimizer)
 
 
-def pair(kind, how="one", parameters=lambda m: m.parameters(), **options):
-    """A step and an eager twin of one model, whose last bias is zero."""
-    model = small(nn.Tanh())
+def tiny():
+    """Two parameters, one of which is zero."""
+    model = nn.Linear(6, 1)
     with torch.no_grad():
-        model[-1].bias.zero_()
+        model.bias.zero_()
+    return model
+
+
+def pair(kind, how="one", parameters=lambda m: m.parameters(), make=tiny, **options):
+    """A step and an eager twin of one model."""
+    model = make()
     twin = copy.deepcopy(model)
     eager = kind(parameters(twin), **options)
     own = kind(parameters(model), **options)
     return tandem.compile(model, mse, own, regression(1)[0], **HOW[how]), twin, eager
 
 
-@pytest.mark.parametrize("kind, how", [(Free, "one"), *((kind, "zero") for kind in KINDS)])
-def test_trains_as_eager(kind, how):
-    step, twin, eager = pair(kind, how)
+@pytest.mark.parametrize("kind", KINDS)
+def test_trains_as_eager(kind):
+    step, twin, eager = pair(kind, "zero", make=lambda: small(nn.Tanh()))
     train(step, twin, eager, regression(5))
 
 
@@ -280,12 +282,10 @@ def test_a_rate_that_begins_and_ends_as_zero(kind):
 @pytest.mark.parametrize("kind", [Estimating, Free, Dampened])
 def test_goes_on_from_where_an_optimizer_is(kind):
     """What is in the groups begins where it is, and goes back to a torch optimizer, from which eager goes on."""
-    model = small(nn.Tanh())
+    model = nn.Linear(6, 1)
     own, batches = kind(model.parameters()), regression(6)
     for batch in batches[:2]:
-        own.zero_grad()
-        mse(model, batch).backward()
-        own.step()
+        eager_step(model, mse, own, batch)
     twin = copy.deepcopy(model)
     eager = kind(twin.parameters())
     eager.load_state_dict(copy.deepcopy(own.state_dict()))
@@ -299,27 +299,13 @@ def test_goes_on_from_where_an_optimizer_is(kind):
 
 
 def test_a_checkpoint_has_numbers_of_groups(tmp_path):
+    """Of which one that is set by hand afterwards is an error."""
     step, twin, eager = pair(Estimating)
     train(step, twin, eager, regression(2))
     step.save(tmp_path)
     other, *_ = pair(Estimating, "zero")
     other.load(tmp_path)
     train(other, twin, eager, regression(4)[2:])
-
-
-def test_float32_keeps_the_types_of_states():
-    torch.set_default_dtype(torch.float32)
-    model = small(nn.Tanh()).float()
-    batch = tuple(t.float() for t in regression(1)[0])
-    step = tandem.compile(model, mse, Scaled(model.parameters()), batch)
-    step(batch)
-    state = step.optimizer_state_dict()["state"][0]
-    assert (state["rms"].dtype, state["t"]) == (torch.float32, 3)
-
-
-def test_a_number_of_a_group_that_is_set_by_hand():
-    step, *_ = pair(Estimating)
-    step(regression(1)[0])
     step._optimizer.param_groups[0]["d"] = 0.5
     with pytest.raises(
         tandem.StateError, match=r"parameter group 0: d was set to 0\.5 after .*step\.load"
@@ -327,9 +313,19 @@ def test_a_number_of_a_group_that_is_set_by_hand():
         step(regression(1)[0])
 
 
+def test_float32_keeps_the_types_of_states():
+    torch.set_default_dtype(torch.float32)
+    model = tiny().float()
+    batch = tuple(t.float() for t in regression(1)[0])
+    step = tandem.compile(model, mse, Scaled(model.parameters()), batch)
+    step(batch)
+    state = step.optimizer_state_dict()["state"][0]
+    assert (state["rms"].dtype, state["t"]) == (torch.float32, 3)
+
+
 def test_what_eager_raises_refuses_the_step():
     """Rates that differ raise in the step's own words; a gradient of zeros divides by zero."""
-    groups = lambda m: [{"params": m[0].parameters()}, {"params": m[2].parameters()}]  # noqa: E731
+    groups = lambda m: [{"params": [m.weight]}, {"params": [m.bias]}]  # noqa: E731
     step, twin, eager = pair(Estimating, parameters=groups)
     train(step, twin, eager, regression(2))
     before = step.state_dict()
