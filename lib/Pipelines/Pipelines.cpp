@@ -65,6 +65,8 @@ static void buildAccumulatePipeline(OpPassManager &manager,
   PlanOptions plan;
   plan.micro = options.accumulate;
   plan.timeAxis = "accumulate";
+  nest<createRowsFirstPass>(manager);
+  nest<createNumberOperatorsPass>(manager);
   buildPlanPipeline(manager, plan);
   buildShardPipeline(manager, ShardOptions());
   // What no iteration needs does not join the batch.

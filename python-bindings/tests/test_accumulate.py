@@ -1,11 +1,13 @@
 """`accumulate=N`: a loop over parts of the batch gives what eager gives on the whole batch."""
 
 import math
+import re
 
 import pytest
 import tandem
 import torch
 from tandem.errors import CompileError, TandemError
+from torch.nn import functional
 
 ROWS, WIDTH, CLASSES = 16, 8, 6
 
@@ -256,6 +258,191 @@ def test_last_states_of_packed_sequences_are_of_rows(options):
     assert_gathers_no_rows(
         assert_equals_eager(masked_loss, batches(), make, accumulate=2, **options)
     )
+
+
+def perceptron(width=WIDTH):
+    torch.manual_seed(1)
+    layers = [torch.nn.Linear(width, 16), torch.nn.GELU(), torch.nn.Linear(16, CLASSES)]
+    return torch.nn.Sequential(*layers).double()
+
+
+def halves(model, batch):
+    """Chosen and rejected rows in one forward pass, as preference losses have them."""
+    x, y = batch
+    scores = model(torch.cat([x, x.flip(1)])).log_softmax(-1)
+    places = torch.cat([y, y]).clamp(min=0)[:, None]
+    chosen, rejected = scores.gather(1, places).squeeze(1).split(len(x))
+    return -functional.logsigmoid(0.1 * (chosen - rejected)).mean()
+
+
+def thirds(model, batch):
+    x, _ = batch
+    found = model(torch.cat([x, 2 * x, x.sin()]))
+    anchor, other = found[: len(x)], found[2 * len(x) :]
+    return functional.triplet_margin_loss(anchor, found[len(x) : 2 * len(x)], other)
+
+
+def dropped_twice(model, batch):
+    """R-Drop: each row under two masks."""
+    x, y = batch
+    found = model(torch.cat([x, x]))
+    one, two = found.chunk(2)
+    between = functional.kl_div(one.log_softmax(-1), two.softmax(-1), reduction="batchmean")
+    return functional.cross_entropy(found, torch.cat([y, y])) + between
+
+
+def crops(model, batch):
+    """Unlike numbers of rows, one behind the other: a row has one place in front, and two behind."""
+    x, _ = batch
+    small = x.unflatten(1, (2, -1)).repeat(1, 1, 2).flatten(0, 1)
+    found = model(torch.cat([x, small]))
+    return found[: len(x)].square().mean() + found[len(x) :].abs().mean()
+
+
+def twice(model, batch):
+    found = model(batch[0].repeat_interleave(2, 0))
+    return found[::2].square().mean() + found[1::2].abs().sum()
+
+
+def sequence_first(model, batch):
+    """(sequence, batch, width), merged for the layer and for the loss."""
+    x, y = batch
+    steps = x.unflatten(1, (4, 2)).transpose(0, 1).repeat(1, 1, 4)
+    found = model(steps.flatten(0, 1)).view(4, len(x), CLASSES)
+    labels = torch.stack([y, y.clamp(min=0), y, y])
+    return functional.cross_entropy(found.reshape(-1, CLASSES), labels.reshape(-1))
+
+
+class Queries(torch.nn.Module):
+    """Learned queries, repeated for each row behind their own dimension, attend to one another first."""
+
+    def __init__(self):
+        super().__init__()
+        self.queries = torch.nn.Parameter(torch.randn(3, 8))
+        self.layer = torch.nn.TransformerDecoderLayer(8, 2, 16, dropout=0.0)
+        self.last = torch.nn.Linear(8, CLASSES)
+
+    def forward(self, x):
+        memory = x.unflatten(1, (2, 4)).repeat(1, 1, 2).transpose(0, 1)
+        queries = self.queries[:, None].repeat(1, len(x), 1)
+        return self.last(self.layer(queries, memory)).mean(0)
+
+
+class Scaled(torch.nn.Module):
+    """A block of a U-Net: normalised groups, scaled and shifted by a time."""
+
+    def __init__(self):
+        super().__init__()
+        self.time = torch.nn.Linear(WIDTH, 8)
+        self.first, self.second = torch.nn.Conv2d(1, 4, 3), torch.nn.Conv2d(4, 2, 1)
+        self.norm = torch.nn.GroupNorm(2, 4)
+
+    def forward(self, x):
+        scale, shift = self.time(x)[:, :, None, None].chunk(2, 1)
+        found = self.first((x[:, :, None] * x[:, None]).unsqueeze(1))
+        found = self.second((self.norm(found) * (1 + scale) + shift).relu())
+        rows = found.flatten(2).softmax(-1).reshape(2 * len(x), -1)
+        return rows.view(len(x), 2, -1)[..., :CLASSES].sum(1)
+
+
+FOLLOWED = [
+    (halves, perceptron),
+    (thirds, perceptron),
+    (crops, perceptron),
+    (twice, perceptron),
+    (sequence_first, perceptron),
+    (masked_loss, Queries),
+    (masked_loss, Scaled),
+]
+
+
+def count_products(program):
+    """(those in loops, others)."""
+    counts = [0, 0]
+    for command in program.rank_programs[0].commands:
+        inner = command.operation.body if command.kind == "repeat" else [command]
+        products = sum(c.kind == "gemm" for c in inner)
+        counts[command.kind != "repeat"] += products
+    return tuple(counts)
+
+
+@pytest.mark.parametrize(
+    "options", [dict(accumulate=4), dict(accumulate=2, mesh="data=2", micro=2)], ids=str
+)
+@pytest.mark.parametrize(("loss_fn", "make"), FOLLOWED, ids=lambda own: own.__name__)
+def test_rows_are_followed(loss_fn, make, options):
+    """Behind dimensions that were merged with them, and in pieces: no product is of the whole batch."""
+
+    def make_seeded():
+        torch.manual_seed(1)
+        return make().double()
+
+    step = assert_equals_eager(loss_fn, batches(2), make_seeded, **options)
+    inside, outside = count_products(step.program)
+    assert inside and not outside
+
+
+def test_masks_of_two_halves_are_the_same_for_every_number():
+    def dropped():
+        return torch.nn.Sequential(perceptron(), torch.nn.Dropout(0.5))
+
+    data = batches()
+    losses = []
+    for count in (1, 4):
+        step = compile_step(dropped_twice, data[0], dropped, accumulate=count, seed=3)
+        losses.append([float(step(batch)) for batch in data])
+    assert losses[1] == pytest.approx(losses[0], rel=1e-12)
+
+
+def compared(model, batch):
+    """Each row with each: logits of a contrastive loss."""
+    scores = model(batch[0])
+    return functional.cross_entropy(scores @ scores.T, torch.arange(len(scores)))
+
+
+def compared_halves(model, batch):
+    scores = model(torch.cat([batch[0], batch[0].sin()]))
+    return (scores @ scores.T).tanh().mean()
+
+
+def mirrored(model, batch):
+    scores = model(batch[0])
+    return (scores * scores.flip(0)).square().mean()
+
+
+def shifted(model, batch):
+    scores = model(torch.cat([batch[0], batch[0]]))
+    return (scores[: len(batch[0])] * scores[1 : len(batch[0]) + 1]).square().mean()
+
+
+def split_elsewhere(model, batch):
+    """Parts that are no batches: 3 of 4 rows, and the rest of both."""
+    scores = model(torch.cat([batch[0], batch[0].sin()]))
+    at = len(batch[0]) * 3 // 4
+    return scores[:at].square().mean() + scores[at:].abs().mean()
+
+
+@pytest.mark.parametrize("loss_fn", [compared, compared_halves, mirrored, shifted, split_elsewhere])
+def test_rows_that_meet_others_are_refused_or_right(loss_fn):
+    """Never another number."""
+    try:
+        assert_equals_eager(loss_fn, batches(2), perceptron, accumulate=4)
+    except CompileError as error:
+        assert re.search(
+            r"^test_accumulate\.py:\d+: accumulate=4: 'nn\.\w+' joins the batch",
+            str(error).split("/")[-1],
+        )
+        assert "its rows of all of them" in str(error)
+
+
+def test_what_is_computed_on_the_whole_batch_is_said():
+    def one_by_one(model, batch):
+        return functional.cross_entropy(torch.stack([model(x) for x in batch[0]]), batch[1])
+
+    with pytest.warns(
+        match=r"\.py:\d+: warning: accumulate=4: 'nn\.\w+' runs on the whole batch, with \d+ products"
+    ):
+        assert_equals_eager(one_by_one, batches(2), perceptron, accumulate=4)
 
 
 def test_what_joins_the_batch_is_refused():

@@ -17,6 +17,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "CheckWhole.h"
 #include "mlir/IR/IRMapping.h"
 #include "tandem/Analysis/StepAttrs.h"
 #include "tandem/Analysis/StepBody.h"
@@ -236,14 +237,14 @@ LogicalResult LoopFormer::verifySlice(Operation *join,
   Operation *maker = value.getDefiningOp();
   return maker->emitError()
          << "accumulate=" << count << ": '" << maker->getName().getStringRef()
-         << "' joins the batch: what "
-         << "iterations compute depends on "
-         << (getForm(value).isReduce() ? "its sum over" : "its rows of")
-         << " all of them, and would be computed once more for it (batch "
-            "normalization while training, a loss that compares samples, "
-            "a view that merges another dimension in front of the batch?); "
-            "expected rows that do not depend on one another, and the batch "
-            "first among those that are merged";
+         << "' joins the batch: what iterations compute depends on "
+         << (getForm(value).isReduce()
+                 ? "its sum over all of them (batch normalization while "
+                   "training, a loss of sums that are multiplied or divided?)"
+                 : "its rows of all of them (a loss that compares samples, "
+                   "rows that are shifted or chosen?)")
+         << ", and would be computed once more for it; expected rows that do "
+            "not depend on one another, or accumulate=1";
 }
 
 LogicalResult LoopFormer::fillLoops() {
@@ -269,11 +270,8 @@ LogicalResult LoopFormer::fillLoops() {
   for (Operation *join : inner)
     if (failed(verifySlice(join, getSlice(join->getOperand(0)))))
       return failure();
-  if (loops.back().empty())
-    return step.emitError()
-           << "accumulate=" << count
-           << ": nothing is computed per row, expected a batch that is cut";
-  return success();
+  auto isOnce = [&](Operation *op) { return !loops.back().contains(op); };
+  return checkWhole(step, count, isOnce);
 }
 
 //===----------------------------------------------------------------------===//

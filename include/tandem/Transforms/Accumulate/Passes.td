@@ -10,6 +10,17 @@
 
 include "mlir/Pass/PassBase.td"
 
+def RowsFirstPass : Pass<"tandem-rows-first", "::mlir::func::FuncOp"> {
+  let summary = "Sorts dimensions by row of the batch, where concatenations and reshapes did not";
+  let description = [{
+    Before and after: nn on plain tensors. A dimension that has the rows of a
+    batch behind other dimensions that were merged with them, as `torch.cat` of
+    two batches or a merged (sequence, batch), has them first afterwards, as far
+    as operators that compute each row alone read it. What looks at positions
+    reads the dimension as it was.
+  }];
+}
+
 def FormLoopsPass : Pass<"tandem-form-loops", "::mlir::ModuleOp"> {
   let summary = "Takes a time axis off the forms: one iteration in place of all";
   let description = [{
