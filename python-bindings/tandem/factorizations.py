@@ -2,13 +2,14 @@
 gradients are autograd's own formulas.
 
 Signs and orders are LAPACK's where it defines them (LU, QR). Signs of eigenvectors and singular vectors are open there as well. A
-matrix is taken apart column by column, or turned pair by pair, so its size is limited (`small`, `_few`).
+matrix is taken apart column by column, or turned pair by pair, so its size is limited.
 """
 
 import torch
 
-from .formulas import eliminate_below, rule, small, triangle_inverse
-from .matrices import MOST_ROTATED, householder_product
+from .elimination import cholesky, eliminate, exchanges, limited, solve_by
+from .formulas import rule
+from .matrices import MOST_REFLECTED, MOST_ROTATED, householder_product
 
 aten = torch.ops.aten
 
@@ -41,16 +42,21 @@ def _permutation(order, dtype):
     return (torch.arange(order.shape[-1])[:, None] == order[..., None, :]).to(dtype)
 
 
-def _taken(matrix, order):
-    index = order[..., None].expand(*order.shape, matrix.shape[-1])
-    return matrix.expand(*order.shape[:-1], *matrix.shape[-2:]).gather(-2, index)
+def _packed(lower, upper):
+    """U, with L below its diagonal."""
+    rows, columns = lower.shape[-2], upper.shape[-1]
+    pad = torch.nn.functional.pad
+    return pad(lower, (0, columns - lower.shape[-1])) + pad(
+        upper, (0, 0, 0, rows - upper.shape[-2])
+    )
 
 
 @rule(aten.linalg_lu_factor_ex.default)
 def _lu_factor(matrix, *, pivot=True, check_errors=False):
-    small(aten.linalg_lu_factor_ex.default, matrix.new_empty(min(matrix.shape[-2:]), 1).mT)
-    factors, pivots = eliminate_below(matrix, pivot)
-    return factors, pivots, _info(matrix)
+    count = min(matrix.shape[-2:])
+    limited(aten.linalg_lu_factor_ex.default, count)
+    order, lower, upper = eliminate(matrix, pivot)
+    return _packed(lower, upper), exchanges(order[..., :count], matrix.shape[-2])[0], _info(matrix)
 
 
 @rule(aten.lu_unpack.default)
@@ -69,24 +75,21 @@ def _lu_unpack(factors, pivots, unpack_data=True, unpack_pivots=True):
 
 @rule(aten.linalg_lu.default)
 def _lu(matrix, *, pivot=True):
-    factors, pivots, _ = _lu_factor(matrix, pivot=pivot)
-    permutation, lower, upper = _lu_unpack(factors, pivots, True, pivot)
-    return permutation, lower, upper
+    count = min(matrix.shape[-2:])
+    limited(aten.linalg_lu.default, count)
+    order, lower, upper = eliminate(matrix, pivot)
+    unit = torch.eye(matrix.shape[-2], count, dtype=matrix.dtype)
+    permutation = _permutation(order, matrix.dtype) if pivot else _none(matrix)
+    return permutation, lower + unit, upper
 
 
 @rule(aten.linalg_lu_solve.default)
 def _lu_solve(factors, pivots, right, *, left=True, adjoint=False):
     if not left:
         return _lu_solve(factors, pivots, right.mT, adjoint=not adjoint).mT
-    small(aten.linalg_lu_solve.default, factors)
+    limited(aten.linalg_lu_solve.default, factors.shape[-1])
     order = _order_of(pivots, factors.shape[-1])
-    lower = triangle_inverse(factors, is_unit=True)
-    upper = triangle_inverse(factors.mT, is_unit=False).mT
-    if adjoint:
-        permutation = _permutation(order, factors.dtype)
-        return permutation @ (lower.mT @ (upper.mT @ right))
-    batch = torch.broadcast_shapes(order.shape[:-1], right.shape[:-2])
-    return upper @ (lower @ _taken(right, order.expand(*batch, order.shape[-1])))
+    return solve_by((order, factors, factors), right, adjoint)
 
 
 # ---- QR
@@ -112,7 +115,7 @@ def _reflections(matrix):
     """(R, with the vectors v below its diagonal, and tau)"""
     rows, columns = matrix.shape[-2:]
     count = min(rows, columns)
-    small(aten.geqrf.default, matrix.new_empty(1, count))
+    limited(aten.geqrf.default, count, MOST_REFLECTED)
     places, taus, work = torch.arange(columns), [], matrix
     below = torch.arange(rows)
     for j in range(count):
@@ -145,7 +148,7 @@ def _multiplied(vectors, taus, other, left=True, transpose=False):
     if not left:
         return _multiplied(vectors, taus, other.mT, True, not transpose).mT
     count = taus.shape[-1]
-    small(aten.ormqr.default, taus[..., None, :])
+    limited(aten.ormqr.default, count, MOST_REFLECTED)
     vectors = vectors[..., :count].tril(-1) + torch.eye(
         vectors.shape[-2], count, dtype=vectors.dtype
     )
@@ -159,15 +162,6 @@ def _multiplied(vectors, taus, other, left=True, transpose=False):
 
 # Columns whose cosine is below this are orthogonal.
 _ORTHOGONAL = 1e-11
-
-
-def _few(operator, columns):
-    if columns > MOST_ROTATED:
-        error = NotImplementedError(
-            f"found a matrix of {columns} columns, expected at most {MOST_ROTATED}"
-        )
-        error.func = operator
-        raise error
 
 
 def _sweeps(columns):
@@ -228,7 +222,7 @@ def _orthogonalized(matrix):
 @rule(aten._linalg_eigh.default)
 def _eigh(matrix, UPLO="L", compute_v=True):  # noqa: N803 - PyTorch's name
     """Of A + c I, whose eigenvalues are none below 0 and its singular values."""
-    _few(aten._linalg_eigh.default, matrix.shape[-1])
+    limited(aten._linalg_eigh.default, matrix.shape[-1], MOST_ROTATED)
     half = matrix.tril() if UPLO.upper() == "L" else matrix.triu()
     whole = half + (half - torch.diag_embed(half.diagonal(dim1=-2, dim2=-1))).mT
     if not matrix.shape[-1]:
@@ -254,7 +248,7 @@ def _svd_of_tall(matrix, full):
 @rule(aten._linalg_svd.default)
 def _svd(matrix, full_matrices=False, compute_uv=True, *, driver=None):
     rows, columns = matrix.shape[-2:]
-    _few(aten._linalg_svd.default, min(rows, columns))
+    limited(aten._linalg_svd.default, min(rows, columns), MOST_ROTATED)
     if not compute_uv:
         norms = _orthogonalized(matrix if rows >= columns else matrix.mT)[2]
         return _none(matrix), norms, _none(matrix)
@@ -286,4 +280,4 @@ def _pinv(matrix, *, atol=None, rtol=None, hermitian=False):
 
 @rule(aten.cholesky.default)
 def _cholesky(matrix, upper=False):
-    return aten.linalg_cholesky_ex.default(matrix, upper=upper)[0]
+    return cholesky(matrix, upper=upper)[0]

@@ -280,10 +280,6 @@ def _nanmedian(x):
 # ---- Matrices
 
 
-def _unit(size, like):
-    return torch.eye(size, dtype=like.dtype)
-
-
 def triangle_inverse(lower, is_unit):
     """The inverse of a lower triangle. Blocks of 1, 2, 4, ... rows on the diagonal, all of one size at once: the inverse of [[A, 0], [C, B]] is [[A', 0], [-B' C A', B']]."""
     size = lower.shape[-1]
@@ -338,107 +334,6 @@ def _cholesky_solve(right, factor, upper=False):
 def _cholesky_inverse(factor, upper=False):
     inverse = triangle_inverse(factor.transpose(-1, -2) if upper else factor, False)
     return inverse.transpose(-1, -2) @ inverse
-
-
-_LARGEST = 64  # rows of a matrix that is taken apart column by column
-
-
-def small(operator, matrix):
-    if matrix.shape[-1] > _LARGEST:
-        error = NotImplementedError(
-            f"found a matrix of {matrix.shape[-1]} rows, expected at most {_LARGEST}"
-        )
-        error.func = operator
-        raise error
-
-
-@rule(aten.linalg_cholesky_ex.default)
-def _cholesky(matrix, *, upper=False, check_errors=False):
-    """Column by column. The state is the first column, counted from 1, that has no pivot."""
-    small(aten.linalg_cholesky_ex.default, matrix)
-    size = matrix.shape[-1]
-    matrix = matrix.transpose(-1, -2) if upper else matrix
-    columns, state = [], torch.zeros(matrix.shape[:-2], dtype=torch.int32)
-    for j in range(size):
-        column = matrix[..., :, j]
-        if columns:
-            before = torch.stack(columns, -1)
-            column = column - (before @ before[..., j, :, None]).squeeze(-1)
-        state = torch.where((state == 0) & ~(column[..., j] > 0), j + 1, state)
-        pivot, rows = torch.sqrt(column[..., j : j + 1]), torch.arange(size)
-        column = torch.where(rows > j, column / pivot, torch.where(rows == j, pivot, 0.0))
-        columns.append(column)
-    factor = torch.stack(columns, -1) if columns else matrix.clone()
-    return (factor.transpose(-1, -2) if upper else factor), state
-
-
-def eliminate(matrix, right):
-    """(matrix^-1 right, pivots, whose product is the determinant), by Gauss and Jordan's method with the largest pivot of each column. Rows are not moved: each is
-    used once, and `right`'s are put in order at the end.
-    """
-    size = matrix.shape[-1]
-    if size == 0:
-        return right, matrix.new_zeros(matrix.shape[:-1])
-    work = torch.cat([matrix, right], -1)
-    free = torch.ones(matrix.shape[:-1], dtype=torch.bool)
-    order, pivots = [], []
-    for j in range(size):
-        sizes = torch.where(free, work[..., :, j].abs(), -1.0)
-        is_pivot = torch.arange(size) == sizes.argmax(-1, keepdim=True)
-        order.append(is_pivot)
-        chosen = (work * is_pivot[..., None]).sum(-2, keepdim=True)
-        pivot = chosen[..., j : j + 1]
-        # A pivot passes the free rows above it, each of which is a change of sign.
-        passed = (free & (torch.cumsum(is_pivot.to(torch.int32), -1) == 0)).sum(-1)
-        sign = 1 - 2 * (passed % 2)
-        pivots.append(pivot[..., 0, 0] * sign)
-        free = free & ~is_pivot
-        chosen = chosen / pivot
-        factor = torch.where(
-            is_pivot[..., None], torch.zeros_like(work[..., j : j + 1]), work[..., j : j + 1]
-        )
-        work = torch.where(is_pivot[..., None], chosen, work - factor * chosen)
-    taken = torch.stack(order, -2).to(work.dtype)
-    return taken @ work[..., size:], torch.stack(pivots, -1)
-
-
-def _exchanged(matrix, j, other):
-    """With rows j and `other`, an index for each matrix, in each other's place."""
-    rows = torch.arange(matrix.shape[-2])
-    source = torch.where(rows == j, other, torch.where(rows == other, j, rows))
-    return matrix.gather(-2, source[..., None].expand(matrix.shape))
-
-
-def eliminate_below(matrix, pivot=True):
-    """(U, with L below its diagonal; with which row each was exchanged, counted from 1), by Gauss's method with the largest pivot of each
-    column, if `pivot`.
-    """
-    rows, columns = (torch.arange(size) for size in matrix.shape[-2:])
-    work, pivots = matrix, []
-    for j in range(min(matrix.shape[-2:])):
-        best = torch.full((*matrix.shape[:-2], 1), j)
-        if pivot:
-            sizes = torch.where(rows >= j, work[..., :, j].abs(), -1.0)
-            best = sizes.argmax(-1, keepdim=True)
-            work = _exchanged(work, j, best)
-        pivots.append(best)
-        row = work[..., j : j + 1, :]
-        below, largest = (rows > j)[:, None], row[..., j : j + 1]
-        factor = work[..., :, j : j + 1] / torch.where(largest == 0, 1.0, largest)
-        factor = torch.where(below, factor, 0.0)
-        work = torch.where(
-            below & (columns == j), factor, work - factor * torch.where(columns > j, row, 0.0)
-        )
-    none = torch.zeros(*matrix.shape[:-2], 0, dtype=torch.int64)
-    return work, (torch.cat([none, *pivots], -1) + 1).to(torch.int32)
-
-
-@rule(aten.linalg_inv_ex.default)
-def _inverse(matrix, *, check_errors=False):
-    small(aten.linalg_inv_ex.default, matrix)
-    unit = _unit(matrix.shape[-1], matrix).expand(matrix.shape)
-    inverse, pivots = eliminate(matrix, unit)
-    return inverse, (pivots == 0).any(-1).to(torch.int32)
 
 
 @rule(aten._linalg_check_errors.default)

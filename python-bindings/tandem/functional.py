@@ -20,6 +20,7 @@ from torch.fx.node import map_arg
 from . import (  # noqa: F401 - their rules
     complex_numbers,
     distances,
+    elimination,
     factorizations,
     gamma,
     losses,

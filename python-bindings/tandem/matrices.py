@@ -4,9 +4,10 @@ While a step is captured they stand for PyTorch's own (definitions.py).
 
 import torch
 
-from .formulas import eliminate, small
+from .elimination import eliminate, limited, sign_of, solve_by
 from .reads import require
 
+MOST_REFLECTED = 128  # columns that are turned by reflections
 MOST_ROTATED = 32  # columns of a matrix whose singular values or eigenvalues are asked for
 
 
@@ -15,30 +16,39 @@ def _no(operator):
     return getattr(torch.ops.aten, operator).default
 
 
+def _unit(matrix):
+    return torch.eye(matrix.shape[-1], dtype=matrix.dtype).expand(matrix.shape)
+
+
+def _pivots(factors):
+    """Their product is the determinant but for `sign_of` their order."""
+    return factors[2].diagonal(dim1=-2, dim2=-1)
+
+
 class _LogDeterminant(torch.autograd.Function):
     """(sign, logarithm of the size) of the determinant; its gradient is the inverse, transposed."""
 
     @staticmethod
     def forward(ctx, matrix):
-        unit = torch.eye(matrix.shape[-1], dtype=matrix.dtype).expand(matrix.shape)
-        inverse, pivots = eliminate(matrix, unit)
-        ctx.save_for_backward(matrix, inverse)
-        sign, size = pivots.sign().prod(-1), pivots.abs().log().sum(-1)
+        factors = eliminate(matrix)
+        pivots = _pivots(factors)
+        ctx.save_for_backward(matrix, *factors)
+        sign = pivots.sign().prod(-1) * sign_of(factors[0])
         ctx.mark_non_differentiable(sign)
-        return sign, size
+        return sign, pivots.abs().log().sum(-1)
 
     @staticmethod
     def backward(ctx, _, grad):
-        matrix, inverse = ctx.saved_tensors
+        matrix, *factors = ctx.saved_tensors
         if torch.is_grad_enabled():  # of which gradients may be asked for
-            inverse = _Solution.apply(
-                matrix, torch.eye(matrix.shape[-1], dtype=matrix.dtype).expand(matrix.shape)
-            )
+            inverse = _Solution.apply(matrix, _unit(matrix))
+        else:
+            inverse = solve_by(factors, _unit(matrix))
         return grad[..., None, None] * inverse.transpose(-1, -2)
 
 
 def slogdet(A):  # noqa: N803 - PyTorch's name
-    small(_no("linalg_slogdet"), A)
+    limited(_no("linalg_slogdet"), A.shape[-1])
     return torch.return_types.linalg_slogdet(_LogDeterminant.apply(A))
 
 
@@ -52,15 +62,15 @@ class _Determinant(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, matrix):
-        _, pivots = eliminate(matrix, matrix[..., :0])
-        determinant = pivots.prod(-1)
+        factors = eliminate(matrix)
+        determinant = _pivots(factors).prod(-1) * sign_of(factors[0])
         ctx.save_for_backward(matrix, determinant)
         return determinant
 
     @staticmethod
     def backward(ctx, grad):
         matrix, determinant = ctx.saved_tensors
-        unit = torch.eye(matrix.shape[-1], dtype=matrix.dtype).expand(matrix.shape)
+        unit = _unit(matrix)
         is_regular = (determinant != 0)[..., None, None]
         inverse = _Solution.apply(torch.where(is_regular, matrix, unit), unit)
         scaled = (grad * determinant)[..., None, None] * inverse.transpose(-1, -2)
@@ -69,28 +79,33 @@ class _Determinant(torch.autograd.Function):
 
 def det(A):  # noqa: N803
     """Where it is 0, so is its gradient, as in PyTorch."""
-    small(_no("linalg_det"), A)
+    limited(_no("linalg_det"), A.shape[-1])
     return _Determinant.apply(A)
 
 
 class _Solution(torch.autograd.Function):
     @staticmethod
     def forward(ctx, matrix, right):
-        solution, pivots = eliminate(matrix, right)
+        factors = eliminate(matrix)
+        pivots = _pivots(factors)
         require("a pivot", pivots, pivots != 0, "none that is 0: the matrix has no inverse")
-        ctx.save_for_backward(matrix, solution)
+        solution = solve_by(factors, right)
+        ctx.save_for_backward(matrix, solution, *factors)
         return solution
 
     @staticmethod
     def backward(ctx, grad):
-        matrix, solution = ctx.saved_tensors
-        of_right = _Solution.apply(matrix.transpose(-1, -2), grad)
+        matrix, solution, *factors = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            of_right = _Solution.apply(matrix.transpose(-1, -2), grad)
+        else:
+            of_right = solve_by(factors, grad, adjoint=True)
         return -of_right @ solution.transpose(-1, -2), of_right
 
 
 def solve(A, B, *, left=True):  # noqa: N803
     """`torch.linalg.solve`: of a vector, or a batch of them, where the right side has a dimension less."""
-    small(_no("linalg_solve_ex"), A)
+    limited(_no("linalg_solve_ex"), A.shape[-1])
     is_vector = B.dim() == 1 or (A.dim() - 1 == B.dim() and B.shape == A.shape[:-1])
     right = B[..., None] if is_vector else B
     if not left:
@@ -189,7 +204,7 @@ def lstsq(A, B, rcond=None, *, driver=None):  # noqa: N803
 
 def householder_product(input, tau):  # noqa: A002
     """The first columns of H_1 H_2 ... H_k, where H_i = I - tau_i v_i v_i^T and v_i is column i from 1 on its diagonal."""
-    small(_no("linalg_householder_product"), tau[..., None, :])
+    limited(_no("linalg_householder_product"), tau.shape[-1], MOST_REFLECTED)
     rows, columns = input.shape[-2:]
     vectors = input.tril(-1) + torch.eye(rows, columns, dtype=input.dtype)
     product = torch.eye(rows, columns, dtype=input.dtype).expand(input.shape)
@@ -211,7 +226,7 @@ def matrix_exp(A):  # noqa: N803
     """By its series for A / 2^s, squared s times. `s` follows from the norm, which is data: each square is taken where it is
     due. Beyond norms of 2^23 the result is not a number.
     """
-    small(_no("linalg_matrix_exp"), A)
+    limited(_no("linalg_matrix_exp"), A.shape[-1])
     norm = A.detach().abs().sum(-1).amax(-1)
     due = (norm.clamp(min=0.5).log2() + 1).ceil()[..., None, None]
     scaled = A * torch.exp2(-due)

@@ -2,6 +2,7 @@
 
 import pytest
 import tandem
+import tandem.elimination
 import torch
 import torch.nn.functional as F
 from comparing import compare
@@ -442,6 +443,53 @@ def test_small_gradients_of_soft_margins():
     step = tandem.compile(model, loss, optimizer, x, gradients=True)
     step(x)
     torch.testing.assert_close(step.gradients()["weight"], model.weight.grad, rtol=1e-12, atol=0)
+
+
+def process(x):
+    """The likelihood of a Gaussian process, by its factor and by Gauss's; rows change places, and a factor is wider than high."""
+    x = x.tanh()
+    points = torch.linspace(-1, 1, 10, dtype=x.dtype) * x[0, :10].exp()
+    covariance = torch.exp(-(points[:, None] - points).square())
+    covariance = covariance + 0.5 * torch.eye(10, dtype=x.dtype)
+    factor = torch.linalg.cholesky(covariance)
+    fit = torch.cholesky_solve(x[1, :10, None], factor).sum() + factor.diagonal().log().sum()
+    moved = torch.stack([covariance.roll(3, 0), covariance.flip(0)])
+    solved = torch.linalg.solve(moved, x[:6, :10].reshape(2, 10, 3)).sum()
+    inverse = torch.linalg.inv(moved[0]).square().sum() + torch.linalg.det(moved).sum()
+    p, lower, upper = torch.linalg.lu(torch.cat([x, x[:4].exp()])[:, :7])
+    tall = (p @ lower).cos().sum() + upper.tanh().sum()
+    wide = torch.linalg.lu_factor(x).LU.tanh().sum()
+    again = torch.linalg.lu_solve(*torch.linalg.lu_factor(moved), covariance, adjoint=True)
+    logarithm = torch.logdet(moved[0] @ moved[0].mT)
+    return (fit + solved + inverse + tall + wide + again.sum() + logarithm) * 0.01
+
+
+def test_factors_in_blocks(monkeypatch):
+    """Three blocks, the last one smaller."""
+    monkeypatch.setattr(tandem.elimination, "_BLOCK", 4)
+    run(process)
+
+
+def test_factors_of_many_columns():
+    """As a Gaussian process of 72 points has them; larger ones than 512 are refused."""
+    model, x = nn.Linear(2, 1).double(), torch.randn(72, 2).double()
+
+    def loss(model, x):
+        points = model(x)
+        covariance = torch.exp(-torch.cdist(points, points).square()) + 0.1 * torch.eye(72).double()
+        factor = torch.linalg.cholesky(covariance)
+        return torch.linalg.solve(covariance, x).square().sum() + factor.diagonal().log().sum()
+
+    compare(model, loss, torch.optim.SGD(model.parameters(), lr=1e-4), [x])
+    with pytest.raises(
+        tandem.UnsupportedOperatorError, match="found a matrix of 513 columns, expected at most 512"
+    ):
+        tandem.export(
+            model,
+            lambda m, x: torch.linalg.cholesky(m.weight.sum() * torch.eye(513).double()).sum(),
+            torch.optim.SGD(model.parameters()),
+            x,
+        )
 
 
 class OfNothing(nn.Module):
