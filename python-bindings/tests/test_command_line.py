@@ -1,5 +1,7 @@
 """`python -m tandem export` and `ops`, in this process."""
 
+import os
+
 import pytest
 from safetensors.torch import load_file
 from tandem.__main__ import main
@@ -27,6 +29,12 @@ def test_export(root, tmp_path, capsys):
     assert values["batch.1/targets"].shape == (16, 16)
     assert "batch.2/targets" not in values
     assert "operators" in capsys.readouterr().out
+
+
+def test_export_to_a_device_has_no_values_beside_it(root, capsys):
+    assert main(["export", str(root / "examples" / "mlp.py"), "-o", "/dev/null"]) == 0
+    assert "note: /dev/null is no regular file: exported without val" in capsys.readouterr().err
+    assert not os.path.exists("/dev/null.safetensors")
 
 
 def test_export_without_values(root, tmp_path):

@@ -86,9 +86,9 @@ def write_table(step, path, change=lambda table: None):
     return path
 
 
-def test_a_timeline_replaces_no_other_file(recorded, tmp_path):
+def test_a_timeline_replaces_no_other_file(tmp_path):
     """It is said before the steps, which are not lost."""
-    step, path = recorded
+    step, batch = make()
     path, other = tmp_path / "timeline.json", tmp_path / "package.json"
     other.write_text('{"name": "mine"}')
     for place, words in [
@@ -104,7 +104,7 @@ def test_a_timeline_replaces_no_other_file(recorded, tmp_path):
     assert other.read_text() == '{"name": "mine"}'
     for _ in range(2):
         with step.trace(path):
-            pass
+            step(batch)
 
 
 def test_predictions_stand_beside(recorded, tmp_path):

@@ -51,7 +51,7 @@ def _is_too_large(file):
 
 
 def _check_outputs(options):
-    """The two files; both are checked before anything is captured."""
+    """The two files; both are checked before anything is captured. Beside a FIFO or a device there are no values: None."""
     output = Path(options.output)
     values = output.with_suffix(".safetensors")
     if values == output:
@@ -60,6 +60,8 @@ def _check_outputs(options):
         )
     inputs = [options.file, options.loss.rpartition(":")[0]]
     outputs.check_place(output, outputs.STEP, inputs)
+    if output.exists() and not output.is_file():
+        return output, None
     if not options.meta:
         outputs.check_place(values, outputs.VALUES, inputs)
     return output, values
@@ -99,6 +101,8 @@ def run(options):
     module = _capture(file, model, file.make_optimizer(model), batches[0], options)
     outputs.write(output, lambda part: part.write_text(module.mlir))
     print(f"{output}: {len(module.arguments)} arguments, {len(module.step.operators)} operators")
-    if not meta:
+    if not meta and place_of_values is None:
+        print(f"note: {output} is no regular file: exported without values", file=sys.stderr)
+    elif not meta:
         outputs.write(place_of_values, lambda part: module.save_values(part, batches, options.seed))
         print(f"{place_of_values}: {len(module.values())} values, {len(batches)} batches")
