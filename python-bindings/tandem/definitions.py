@@ -232,6 +232,8 @@ def _grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corne
     elif input.dim() == 4:
         formula = decomposition_table[torch.ops.aten.grid_sampler_2d.default]
         result = formula(input, grid, _SAMPLING[mode], _PADDING[padding_mode], bool(align_corners))
+        if (mode, padding_mode) == ("bilinear", "zeros"):  # nan where a place is not finite
+            result = result + (grid.detach() * 0).sum(-1)[:, None]
     else:
         return None
     return with_zeros(result, grid) if mode == "nearest" else result
@@ -402,10 +404,10 @@ def _fractional_max_pool(order, x, kernel, outputs, samples):
     """`order`: which of the samples is that of each spatial dimension."""
     rank = len(order)
     if x.dim() == rank + 1:  # an image, not a batch of them
-        found = _fractional_max_pool(order, x[None], kernel, outputs, samples)
+        found = _fractional_max_pool(order, x[None], kernel, outputs, samples[:1])
         return tuple(t.squeeze(0) for t in found)
     kernel, outputs = ((n,) * rank if isinstance(n, int) else n for n in (kernel, outputs))
-    places = 0
+    samples, places = samples[: x.shape[0]], 0  # PyTorch takes more than there are images
     for d, sample in enumerate(order):
         size = x.shape[d - rank]
         starts = _fractional_starts(samples[..., sample], size, outputs[d], kernel[d])

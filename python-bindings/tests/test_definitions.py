@@ -36,6 +36,10 @@ def reduce(how, include_self=False):
     return scatter
 
 
+# At corners, at the edge, in the middle and outside.
+PLACES = of([[0.0, 0.0], [1.0, 1.0], [-1.0, 0.3], [2.0, 0.1], [-1.7, -1.0]])
+PIXELS = of([[[1.0, 2.0, 7.0], [3.0, 4.0, 1.0]]])
+
 EDGES = {
     "softshrink": (F.softshrink, of(NAN, 1.0, 0.5, -0.5, INF, -INF)),
     "hardshrink": (F.hardshrink, of(NAN, 1.0, 0.5, -0.5, INF, -INF)),
@@ -122,9 +126,13 @@ EDGES = {
     ),
     "fractional_max_pool of an image": (
         lambda x: F.fractional_max_pool2d(
-            x[None], 2, output_size=2, _random_samples=of([[0.3, 0.6]]).to(x.dtype)
+            x[None], 2, output_size=2, _random_samples=of([[0.3, 0.6]], [[0.9, 0.1]])
         ),
         of([0.0, 1.0, 2.0], [4.0, 3.0, 2.0], [1.0, 5.0, 0.0]),
+    ),
+    "places that are not finite": (
+        lambda x: F.grid_sample(PIXELS, x.reshape(1, 1, 3, 2), align_corners=False),
+        of(NAN, 0.0, INF, 0.0, 0.2, 0.3),
     ),
     "linspace of one": (lambda x: x * torch.linspace(0.5, 1.5, 1, dtype=DOUBLE), of(1.0)),
 }
@@ -133,11 +141,6 @@ EDGES = {
 @pytest.mark.parametrize("name", EDGES)
 def test_edge_values(name):
     compare(*EDGES[name])
-
-
-# At corners, at the edge, in the middle and outside.
-PLACES = of([[0.0, 0.0], [1.0, 1.0], [-1.0, 0.3], [2.0, 0.1], [-1.7, -1.0]])
-PIXELS = of([[[1.0, 2.0, 7.0], [3.0, 4.0, 1.0]]])
 
 
 def sampled(image, grid):
