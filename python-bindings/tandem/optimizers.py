@@ -112,6 +112,11 @@ class FunctionalOptimizer:
             )
         self.kind = _formula_of(type(optimizer))
         self.traced = TracedUpdates(optimizer) if self.kind is None else None
+        if own_step_of(optimizer) is not None:
+            raise CaptureError(
+                f"optimizer {type(optimizer).__qualname__}: found a step() of this object alone, expected that of its class, or a class"
+                " of your own"
+            )
         hooks = _step_hooks(optimizer)
         if hooks:
             raise CaptureError(
@@ -442,6 +447,13 @@ class FunctionalOptimizer:
         groups = [(index, options, own) for index, ((options, _), own) in enumerate(pairs)]
         known = {i: self.traced.states(*self._tensor_and_options(i)) for i in states}
         return self.traced.run(inputs, groups, starts, known, self.numbers(), value_of)
+
+
+def own_step_of(optimizer):
+    """What was put in the place of the class's step, but for what schedulers put there to see it called; None for nothing."""
+    step = vars(optimizer).get("step")
+    is_of_scheduler = getattr(getattr(step, "__func__", step), "_wrapped_by_lr_sched", False)
+    return None if is_of_scheduler else step
 
 
 def _step_hooks(optimizer):

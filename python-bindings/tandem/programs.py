@@ -8,7 +8,7 @@ import contextlib
 import copy
 import math
 import os
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass, replace
 
 import torch
@@ -28,7 +28,7 @@ from .process_batches import told_with
 from .python_state import Flags, modes, name_of_number
 from .reading import guarded
 from .rows import check_some
-from .settings import Settings
+from .settings import Settings, unit_of
 from .tree import outline
 from .types import DTYPES, widened
 from .wanted import Wanted
@@ -155,6 +155,7 @@ class Programs:
         self._others, self._captured_anew = OrderedDict(), 0
         self._starts, self._counted_anew = {}, 0
         self._numbers = {}  # What steps have left in attributes, where the next one is another for it.
+        self._last_made, self._idle = ({}, main.module.mlir), Counter()
         self._ways = {}  # The guards of the captures that differ in nothing else.
         if recipe is not None:
             self._trained = Flags(recipe.model).trained
@@ -368,12 +369,33 @@ class Programs:
         job, trains = self._recipe.job, wanted.get("trains", True)
         with self._shown():
             module = self._capture(batch, wanted, settings) if module is None else module
+            self._look_for_idle(module, settings)
             for loaded in (self.main, *self._others.values()):
                 if loaded.module.mlir == module.mlir:
                     return loaded.with_module(module)
             compiled = jobs.compile_once(job, lambda: self._compile(module, trains))
             progress.part("session")
             return self._load(module, compiled.bytes)
+
+    def _look_for_idle(self, module, settings):
+        """What code reads as a whole, and what changed twice without another step for it, decides nothing, such as what a loop notes
+        in a log: each of its changes would capture the step again.
+        """
+        texts = {n: text for of_process in settings for n, text in of_process.items()}
+        before, mlir = self._last_made
+        self._last_made = texts, module.mlir
+        changed = [n for n in texts.keys() | before.keys() if texts.get(n) != before.get(n)]
+        changed = set(map(unit_of, changed))
+        if mlir != module.mlir or not changed <= self._settings.of_wholes:
+            return
+        self._idle.update(changed)
+        idle = {name for name in changed if self._idle[name] > 1}
+        if idle:
+            self._settings.forget(idle)
+            tell(
+                f"step: {', '.join(sorted(idle)[:3])}: changes and decides nothing, so that it is no longer looked at; if it does later,"
+                " compile again"
+            )
 
     def _load(self, module, program):
         """What the first Program does not use, and so does not store, starts from the torch model's value."""

@@ -12,6 +12,7 @@ import torch
 from .errors import CaptureError, StateError
 
 _NUMBERS = (bool, int, float)
+_PARAMETERS, _CHILDREN = map(operator.attrgetter, ("_parameters", "_modules"))
 
 
 def detects_anomalies():
@@ -39,12 +40,12 @@ class Modules:
 
     def parameters(self):
         """Of all modules, one of several names as often."""
-        held = [module._parameters for module in self._modules]
-        return [p for each in held for p in each.values() if p is not None]
+        held = chain.from_iterable(map(dict.values, map(_PARAMETERS, self._modules)))
+        return [p for p in held if p is not None]
 
     def _now(self):
-        children = [module._modules for module in self._modules]
-        held = list(chain.from_iterable(each.values() for each in children))
+        children = list(map(_CHILDREN, self._modules))
+        held = list(chain.from_iterable(map(dict.values, children)))
         return held, list(map(len, children)), list(chain.from_iterable(children))
 
     def are_same(self):

@@ -6,6 +6,7 @@ again, in texts that are equal in all processes where the Python is.
 """
 
 import operator
+import re
 import types
 import weakref
 import zlib
@@ -16,6 +17,7 @@ import torch
 from torch.optim import optimizer as of_optimizers
 
 from .locations import is_of_library
+from .optimizers import own_step_of
 from .outside import HOOKS, code_of, global_hooks, reads_of, unwrapped
 from .python_state import Modules, detects_anomalies, name_of_place
 from .snapshots import are_same, contents, is_plain
@@ -31,6 +33,7 @@ _TENSOR_HOOKS = {
     "_backward_hooks": "hooks",
     "_post_accumulate_grad_hooks": "hooks behind the accumulation of its gradient",
 }
+_OF_TENSORS = [operator.attrgetter(name) for name in _TENSOR_HOOKS]
 _STEP_HOOKS = {
     "_optimizer_step_pre_hooks": "hooks before its step",
     "_optimizer_step_post_hooks": "hooks behind its step",
@@ -164,6 +167,11 @@ def _is_same(now, before):
     return now is before or (type(now) is type(before) and type(now) in _SETTINGS and now == before)
 
 
+def unit_of(name):
+    """What is let go at once: of lists all entries."""
+    return re.sub(r"\[\d+\]", "[*]", name)
+
+
 def _global_hooks():
     """[(a dict of hooks of all modules or optimizers, what it holds)]."""
     found = [(hooks, f"all modules: {HOOKS[name]}") for name, hooks in global_hooks().items()]
@@ -195,10 +203,14 @@ class Settings:
     def ignore(self, before):
         """From now on what is no longer in the texts `before`: a capture alone was between, so that it is what each one changes."""
         now = self.texts()
-        names = {n for n in now.keys() | before.keys() if now.get(n) != before.get(n)}
+        changed = {n for n in now.keys() | before.keys() if now.get(n) != before.get(n)}
+        self.forget(set(map(unit_of, changed)))
+
+    def forget(self, names):
+        """What was found to decide nothing, by `unit_of` its name, is no longer looked at."""
         self._ignored |= names
         for texts in (self._captured, self._changes):
-            for name in names & texts.keys():
+            for name in [name for name in texts if unit_of(name) in names]:
                 del texts[name]
 
     def _are_same(self):
@@ -212,7 +224,7 @@ class Settings:
     def texts(self):
         """{what it is: text} as they are, which are compared from now on."""
         self._compared, self._modules = _Compared(), Modules(self._model)
-        found = {}
+        self.of_wholes, found = set(), {}
         for name, module in self._modules.named:
             found |= self._of_module(name_of_place("module", name), module)
         for kind in self._classes():
@@ -220,11 +232,12 @@ class Settings:
         for hooks, what in [*_global_hooks(), *self._step_hooks()]:
             self._compared.add_whole(hooks)
             found[what] = self._names.of_all(hooks.values())
+        found["optimizer: step"] = self._of_step()
         found |= self._of_tensors()
         self._detects = detects_anomalies()
         found["torch.autograd.set_detect_anomaly"] = str(self._detects)
         found |= self._of_reads()
-        return {name: text for name, text in found.items() if name not in self._ignored}
+        return {name: text for name, text in found.items() if unit_of(name) not in self._ignored}
 
     def _of_module(self, where, module):
         found, attributes = {f"{where}: class": self._names.of(type(module))}, module.__dict__
@@ -264,6 +277,12 @@ class Settings:
             if _is_code(value) or (type(value) in _SETTINGS and not key.startswith("__"))
         }
 
+    def _of_step(self):
+        attributes = vars(self._optimizer)
+        self._compared.add(attributes, "step", attributes.get("step"))
+        step = own_step_of(self._optimizer)
+        return "that of its class" if step is None else self._names.of(step)
+
     def _step_hooks(self):
         return [
             (getattr(self._optimizer, name), f"optimizer: {text}")
@@ -282,8 +301,7 @@ class Settings:
     def _hooks_of_tensors(self):
         """Those of parameters that have some."""
         parameters = self._modules.parameters()
-        hooks = [p._backward_hooks for p in parameters]
-        hooks += [p._post_accumulate_grad_hooks for p in parameters]
+        hooks = list(chain.from_iterable(map(of, parameters) for of in _OF_TENSORS))
         return [list(each.values()) for each in hooks if each] if any(hooks) else []
 
     def _of_reads(self):
@@ -304,7 +322,9 @@ class Settings:
             found |= self._of_module_outside(name, value)
         for name, value in reads.wholes.items():
             if not any(value is own for own in vars(self._optimizer).values()):
-                found |= self._of_contents(name, value)
+                of_whole = self._of_contents(name, value)
+                self.of_wholes |= set(map(unit_of, of_whole))
+                found |= of_whole
         return found
 
     def _of_module_outside(self, name, value):
@@ -321,9 +341,11 @@ class Settings:
         if isinstance(value, np.ndarray) and value.nbytes <= _LARGEST_ARRAY:
             found[name] = self._compared.add_array(value)
         for place, part in contents(value):
-            self._compared.add_contents(part)
-            for key, entry in part.entries():
-                what = f"{name}: {place}{key}"
+            entries = [(f"{name}: {place}{key}", entry) for key, entry in part.entries()]
+            entries = [each for each in entries if unit_of(each[0]) not in self._ignored]
+            if entries or not part.before:
+                self._compared.add_contents(part)
+            for what, entry in entries:
                 found[what] = self._text(entry)
                 found |= self._of_module_outside(what, entry)
                 if isinstance(entry, np.ndarray) and entry.nbytes <= _LARGEST_ARRAY:

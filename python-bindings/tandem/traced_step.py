@@ -280,10 +280,11 @@ class TracedStep:
 
         By `grad` rather than `backward`, which detaches each gradient, but where a function of the user's or a hook runs in it:
         it may look at what the parameters hold, or add to it by a backward pass of its own, as a checkpoint with
-        `use_reentrant=True` does.
+        `use_reentrant=True` does. So may the loss function, by a backward pass of its own.
         """
         trained = [parameters[i] for i in self.trained]
-        if self.hooked or any(map(_is_of_user, nodes)):
+        began = any(parameter.grad is not None for parameter in trained)
+        if began or self.hooked or any(map(_is_of_user, nodes)):
             loss.backward()
             found = [parameter.grad for parameter in trained]
         else:

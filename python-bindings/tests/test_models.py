@@ -392,6 +392,13 @@ ODD = {
     ),
     "inverse functions": lambda x: _inverses(0.9 * x.tanh()),
     "kth value": lambda x: x.kthvalue(2, dim=1).values + x.median(dim=1).values + x.median(),
+    "bucketize, not a number": lambda x: (
+        x
+        * torch.bucketize(
+            torch.where(x.detach() > 0, x.detach(), torch.nan),
+            torch.tensor([-1.0, 0.0, 1.0]).double(),
+        )
+    ),
     "bucketize": lambda x: x * torch.bucketize(x.detach(), torch.tensor([-1.0, 0.0, 1.0]).double()),
     "histogram": lambda x: (
         x

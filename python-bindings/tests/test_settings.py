@@ -266,12 +266,36 @@ def test_what_stays_is_captured_once(monkeypatch):
     assert len(calls) == 2  # the second one looks whether the number counts
 
 
+def test_what_changes_and_decides_nothing_is_let_go(monkeypatch):
+    """A log that a loop fills does not capture each step again."""
+    log, calls, capture = [], [], programs.Recipe.capture
+    model = nn.Linear(6, 6).double()
+
+    def loss(model, batch):
+        assert len(log) < 100
+        return F.mse_loss(model(batch), batch)
+
+    step = tandem.compile(model, loss, torch.optim.SGD(model.parameters(), lr=0.1), BATCHES[0])
+    monkeypatch.setattr(
+        programs.Recipe, "capture", lambda *a, **o: calls.append(a) or capture(*a, **o)
+    )
+    with pytest.warns(UserWarning, match="'log', which .* decides nothing"):
+        for number in range(6):
+            log.append(number)
+            step(BATCHES[0])
+    assert len(calls) == 2
+
+
 def post_accumulate(model, optimizer):
     model.first.weight.register_post_accumulate_grad_hook(lambda p: None)
 
 
 def step_hook(model, optimizer):
     optimizer.register_step_pre_hook(lambda *_: None)
+
+
+def replaced_step(model, optimizer):
+    optimizer.step = lambda closure=None: None
 
 
 def behind_step_hook(model, optimizer):
@@ -294,6 +318,7 @@ REFUSED = {
     post_accumulate: r"parameter 'first.weight': hooks behind .* is post_accumulate.* now, expected",
     step_hook: "optimizer: hooks before its step is step_hook.* now, expected",
     behind_step_hook: "optimizer: hooks behind its step is behind_step_hook.* now, expected",
+    replaced_step: "optimizer: step is replaced_step.* now, .* found a step\\(\\) of this object",
     parametrized: r"parameter 'first.parametrizations.weight.original' is new since",
     normed: r"parameter 'parts.0.weight' is gone since",
     normed_by_parametrization: r"parameter 'parts.0.parametrizations.weight.original' is new",

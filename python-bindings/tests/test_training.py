@@ -295,3 +295,22 @@ def test_a_loss_that_overflows_is_refused():
     step(batch)
     with pytest.raises(tandem.NonFiniteLossError, match="loss is inf"):
         step(batch * 1e30)
+
+
+def test_a_backward_pass_within_the_loss_adds_to_gradients():
+    def loss(model, batch):
+        (0.5 * F.mse_loss(model(batch), batch)).backward()
+        return F.mse_loss(model(batch), batch)
+
+    torch.manual_seed(0)
+    models = [nn.Linear(6, 6).double() for _ in range(2)]
+    models[1].load_state_dict(models[0].state_dict())
+    optimizers = [torch.optim.SGD(model.parameters(), lr=0.1) for model in models]
+    batch = torch.randn(8, 6).double()
+    step = tandem.compile(models[0], loss, optimizers[0], batch)
+    for _ in range(3):
+        optimizers[1].zero_grad()
+        expected = loss(models[1], batch)
+        expected.backward()
+        optimizers[1].step()
+        torch.testing.assert_close(step(batch), expected.detach(), rtol=1e-12, atol=0)

@@ -199,16 +199,17 @@ def _median(b, x, dim=None, keepdim=False):
 
 @lowers("searchsorted", "bucketize")
 def _searchsorted(b, first, second, out_int32=False, right=False, side=None, sorter=None):
-    """How many of the sorted boundaries are below (with `right`, not above) each value."""
+    """How many of the sorted boundaries are not at or above (with `right`, not above) each value: all of them for NaN."""
     is_bucketize = "bucketize" in str(b.operator)
     values, boundaries = (first, second) if is_bucketize else (second, first)
     if sorter is not None:
         raise Unsupported("a sorter, expected sorted boundaries")
     values = b.as_value(values, boundaries.dtype)
-    predicate = "le" if right or side == "right" else "lt"
+    predicate = "gt" if right or side == "right" else "ge"
     if len(boundaries.shape) > 1:
         boundaries = b.reshape(boundaries, (*boundaries.shape[:-1], 1, boundaries.shape[-1]))
-    below = b.compare(predicate, boundaries, b.reshape(values, values.shape + (1,)))
+    above = b.compare(predicate, boundaries, b.reshape(values, values.shape + (1,)))
+    below = b.unary("logical_not", above)
     return b.sum(b.convert(below, b.out.dtype), [len(values.shape)])
 
 
