@@ -17,6 +17,7 @@ from . import recurrent
 from .errors import CaptureError
 from .locations import current_location
 from .masked_rows import Masked, choose
+from .reads import require
 
 
 def _refuse(what):
@@ -59,17 +60,17 @@ def _in_time(x, batch_first):
 
 
 def pack(input, lengths, batch_first, enforce_sorted):  # noqa: A002
-    """`pack_padded_sequence`; its conditions are looked at (reads.py)."""
+    """`pack_padded_sequence`; its conditions are required of every batch (reads.py)."""
     lengths = torch.as_tensor(lengths, dtype=torch.int64)
     x = _in_time(input, batch_first)
     if lengths.dim() != 1 or lengths.shape[0] != x.shape[1]:
         raise RuntimeError(f"expected {x.shape[1]} lengths, one for each sequence")
-    if not ((lengths > 0) & (lengths <= x.shape[0])).all():
-        raise RuntimeError(
-            f"a length is not between 1 and the {x.shape[0]} positions that there are"
-        )
-    if enforce_sorted and not (lengths[:-1] >= lengths[1:]).all():
-        raise RuntimeError("lengths must decrease, or enforce_sorted be False")
+    longest = x.shape[0]
+    require("a length", lengths, (lengths > 0) & (lengths <= longest), f"1 to {longest}")
+    if enforce_sorted:
+        later = lengths[1:]
+        words = "at most the length before it, or enforce_sorted=False"
+        require("a length", later, lengths[:-1] >= later, words)
     sizes = Sizes(lengths, x.shape[0])
     return rnn.PackedSequence(choose(x, sizes.mask), sizes)
 

@@ -124,17 +124,12 @@ def cut(model, batch):
     return model(packed)[0].data[: packed.batch_sizes[1]].sum()
 
 
-def unsorted(model, batch):
-    return model(pack_padded_sequence(batch[0], batch[2], True))[0].data.sum()
-
-
 @pytest.mark.parametrize(
     "loss, words",
     [
         (ended, "as many positions as the longest sequence has.*total_length=5"),
         (counted, "sum is .* the batch_sizes of sequences that are packed"),
         (cut, "looks at the batch_sizes of sequences that are packed"),
-        (unsorted, "enforce_sorted be False"),
     ],
 )
 def test_what_is_refused(loss, words):

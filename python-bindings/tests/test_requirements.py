@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from tandem import BatchError, CaptureError, StepRefusedError
 from tandem.export import export
 from tandem.wanted import Wanted
+from torch.nn.utils import rnn
 
 DOUBLE = torch.float64
 ROW = torch.arange(2)
@@ -35,6 +36,10 @@ def multinomial(x, w):
 def ctc(x, n):
     lengths = n, torch.tensor([1, 1])
     return F.ctc_loss(x.expand(3, 2, 3).log_softmax(-1), of([1, 2], [2, 1]), *lengths)
+
+
+def packed(x, n):
+    return rnn.pack_padded_sequence(x[:, :, None], n, batch_first=True).data.sum()
 
 
 # A function, a batch that it takes, one that eager refuses, and what is said of that one.
@@ -127,6 +132,8 @@ CASES = {
         of(1, 0),
         "a pivot is 0.0",
     ),
+    "packed": (packed, of(3, 1), of(3, 4), "a length is 4, expected 1 to 3"),
+    "packed, in order": (packed, of(2, 1), of(1, 2), "a length is 2, expected at most the length"),
     "ctc": (ctc, of(3, 2), of(3, 4), "an input length is 4, expected 0 to 3"),
 }
 
