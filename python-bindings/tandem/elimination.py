@@ -21,7 +21,7 @@ def limited(operator, columns, most=_LARGEST):
         raise error
 
 
-def _blocks(count):
+def blocks_of(count):
     return [(first, min(first + _BLOCK, count)) for first in range(0, count, _BLOCK)]
 
 
@@ -123,7 +123,7 @@ def eliminate(matrix, pivot=True):
     count = min(rows, columns)
     free = torch.ones(*matrix.shape[:-1], 1, dtype=torch.bool)
     orders, lowers, uppers, right = [], [], [], matrix
-    for first, last in _blocks(count):
+    for first, last in blocks_of(count):
         size = last - first
         places, lower, work, free = _small_elimination(right[..., :size], free, first, pivot)
         order, right = places.squeeze(-1), right[..., size:]

@@ -1,7 +1,7 @@
-"""Factorisations of small matrices: LU, QR, eigenvalues of symmetric matrices and singular values. Rules of the second trace, so that
+"""Factorisations of matrices: LU, eigenvalues of symmetric matrices and singular values. Rules of the second trace, so that
 gradients are autograd's own formulas.
 
-Signs and orders are LAPACK's where it defines them (LU, QR). Signs of eigenvectors and singular vectors are open there as well. A
+Signs and orders are LAPACK's where it defines them (LU). Signs of eigenvectors and singular vectors are open there as well. A
 matrix is taken apart column by column, or turned pair by pair, so its size is limited.
 """
 
@@ -9,7 +9,8 @@ import torch
 
 from .elimination import cholesky, eliminate, exchanges, limited, solve_by
 from .formulas import rule
-from .matrices import MOST_REFLECTED, MOST_ROTATED, householder_product
+from .matrices import MOST_ROTATED
+from .reflections import qr
 
 aten = torch.ops.aten
 
@@ -90,72 +91,6 @@ def _lu_solve(factors, pivots, right, *, left=True, adjoint=False):
     limited(aten.linalg_lu_solve.default, factors.shape[-1])
     order = _order_of(pivots, factors.shape[-1])
     return solve_by((order, factors, factors), right, adjoint)
-
-
-# ---- QR
-
-
-def _reflector(column, j):
-    """(v, tau, beta) with (I - tau v v^T) column = beta in row j and zeros below it; v is 0 above row j, where it is 1. As in LAPACK, a
-    column that is 0 below row j stays, with tau = 0.
-    """
-    rows = torch.arange(column.shape[-1])
-    below = torch.where(rows > j, column, 0.0)
-    alpha, rest = column[..., j], (below * below).sum(-1)
-    is_done = rest == 0
-    norm = torch.sqrt(alpha * alpha + rest)
-    beta = torch.where(is_done, alpha, -torch.copysign(norm, alpha))
-    scale = torch.where(is_done, 1.0, alpha - beta)
-    tau = torch.where(is_done, 0.0, -scale / torch.where(is_done, 1.0, beta))
-    return below / scale[..., None] + (rows == j).to(column.dtype), tau, beta
-
-
-@rule(aten.geqrf.default)
-def _reflections(matrix):
-    """(R, with the vectors v below its diagonal, and tau)"""
-    rows, columns = matrix.shape[-2:]
-    count = min(rows, columns)
-    limited(aten.geqrf.default, count, MOST_REFLECTED)
-    places, taus, work = torch.arange(columns), [], matrix
-    below = torch.arange(rows)
-    for j in range(count):
-        column = work[..., :, j]
-        v, tau, beta = _reflector(column, j)
-        turned = tau[..., None, None] * v[..., None] * (v[..., None] * work).sum(-2, keepdim=True)
-        kept = torch.where(below == j, beta[..., None], torch.where(below > j, v, column))
-        work = torch.where(places > j, work - turned, work)
-        work = torch.where(places == j, kept[..., None], work)
-        taus.append(tau)
-    taus = torch.stack(taus, -1) if taus else matrix.new_zeros(*matrix.shape[:-2], 0)
-    return work, taus
-
-
-@rule(aten.linalg_qr.default)
-def _qr(matrix, mode="reduced"):
-    rows, columns = matrix.shape[-2:]
-    packed, taus = _reflections(matrix)
-    count = rows if mode == "complete" else min(rows, columns)
-    upper = packed[..., :count, :].triu()
-    if mode == "r":
-        return _none(matrix), upper
-    wide = torch.nn.functional.pad(packed, (0, max(count - columns, 0)))
-    return householder_product(wide[..., :count], taus), upper
-
-
-@rule(aten.ormqr.default)
-def _multiplied(vectors, taus, other, left=True, transpose=False):
-    """Q other, of the Q whose reflections `geqrf` gives, or its transpose's, or from the right."""
-    if not left:
-        return _multiplied(vectors, taus, other.mT, True, not transpose).mT
-    count = taus.shape[-1]
-    limited(aten.ormqr.default, count, MOST_REFLECTED)
-    vectors = vectors[..., :count].tril(-1) + torch.eye(
-        vectors.shape[-2], count, dtype=vectors.dtype
-    )
-    for i in range(count) if transpose else reversed(range(count)):
-        v = vectors[..., :, i, None]
-        other = other - taus[..., i, None, None] * v * (v * other).sum(-2, keepdim=True)
-    return other
 
 
 # ---- Eigenvalues and singular values, by rotations of two columns at a time (C. G. J. Jacobi, 1846; M. R. Hestenes, 1958)
@@ -239,7 +174,7 @@ def _svd_of_tall(matrix, full):
     """(U, S, V). U by reflections of the orthogonal columns: so it is complete also where singular values are 0."""
     turned, right, norms = _orthogonalized(matrix)
     rows, columns = matrix.shape[-2:]
-    left, upper = _qr(turned, "complete" if full else "reduced")
+    left, upper = qr(turned, "complete" if full else "reduced")
     sign = torch.where(upper.diagonal(dim1=-2, dim2=-1) < 0, -1.0, 1.0).to(matrix.dtype)
     sign = torch.nn.functional.pad(sign, (0, left.shape[-1] - columns), value=1.0)
     return left * sign[..., None, :], norms, right

@@ -24,6 +24,7 @@ from . import (  # noqa: F401 - their rules
     factorizations,
     gamma,
     losses,
+    reflections,
     scatters,
     special_functions,
 )

@@ -6,9 +6,9 @@ import torch
 
 from .elimination import eliminate, limited, sign_of, solve_by
 from .reads import require
+from .reflections import multiplied
 
-MOST_REFLECTED = 128  # columns that are turned by reflections
-MOST_ROTATED = 32  # columns of a matrix whose singular values or eigenvalues are asked for
+MOST_ROTATED = 64  # columns of a matrix whose singular values or eigenvalues are asked for
 
 
 def _no(operator):
@@ -204,16 +204,9 @@ def lstsq(A, B, rcond=None, *, driver=None):  # noqa: N803
 
 def householder_product(input, tau):  # noqa: A002
     """The first columns of H_1 H_2 ... H_k, where H_i = I - tau_i v_i v_i^T and v_i is column i from 1 on its diagonal."""
-    limited(_no("linalg_householder_product"), tau.shape[-1], MOST_REFLECTED)
-    rows, columns = input.shape[-2:]
-    vectors = input.tril(-1) + torch.eye(rows, columns, dtype=input.dtype)
-    product = torch.eye(rows, columns, dtype=input.dtype).expand(input.shape)
-    for i in reversed(range(tau.shape[-1])):
-        vector = vectors[..., :, i, None]
-        product = product - tau[..., i, None, None] * vector * (vector * product).sum(
-            -2, keepdim=True
-        )
-    return product
+    limited(_no("linalg_householder_product"), tau.shape[-1])
+    unit = torch.eye(*input.shape[-2:], dtype=input.dtype)
+    return multiplied(input, tau, unit.expand(input.shape))
 
 
 _TERMS = (

@@ -461,13 +461,30 @@ def process(x):
     wide = torch.linalg.lu_factor(x).LU.tanh().sum()
     again = torch.linalg.lu_solve(*torch.linalg.lu_factor(moved), covariance, adjoint=True)
     logarithm = torch.logdet(moved[0] @ moved[0].mT)
-    return (fit + solved + inverse + tall + wide + again.sum() + logarithm) * 0.01
+    return fit + solved + inverse + tall + wide + again.sum() + logarithm
 
 
-def test_factors_in_blocks(monkeypatch):
+def turned(x):
+    """Of matrices higher than wide and wider than high, and what LAPACK leaves below the diagonal."""
+    x = x.tanh()  # which has full rank
+    tall = torch.cat([x, x[:4].exp()])[:, :9]
+    (q, r), wide = torch.linalg.qr(tall), torch.linalg.qr(tall.reshape(2, 6, 9))
+    complete = torch.linalg.qr(x[:, :8], "complete")
+    packed, taus = torch.geqrf(tall.detach())
+    left = torch.ormqr(packed, taus, tall.detach(), transpose=True)
+    right = torch.ormqr(packed, taus, torch.ones(12, 12).double(), left=False)[:, :9]
+    product = torch.linalg.householder_product(tall, 2 / (1 + (tall * tall).sum(0)))
+    of_wide = (wide[0] * torch.arange(6)).sum() + wide[1].sin().sum()
+    of_complete = complete[0].square().cos().sum() + complete[1].sin().sum()
+    whole = of_wide + of_complete + (left + right + packed + taus).sum() * x.sum()
+    return (q * torch.arange(9) + product.cos()).sum() + r.cos().sum() + whole
+
+
+@pytest.mark.parametrize("function", [process, turned])
+def test_factors_in_blocks(monkeypatch, function):
     """Three blocks, the last one smaller."""
     monkeypatch.setattr(tandem.elimination, "_BLOCK", 4)
-    run(process)
+    run(lambda x: function(x) * 0.005)
 
 
 def test_factors_of_many_columns():
@@ -550,15 +567,15 @@ def test_matrices_without_elements():
 
 
 def test_sizes_of_what_is_rotated_are_limited():
-    model = nn.Linear(40, 40)
+    model = nn.Linear(70, 70)
     with pytest.raises(
-        tandem.UnsupportedOperatorError, match="found a matrix of 40 columns, expected at most 32"
+        tandem.UnsupportedOperatorError, match="found a matrix of 70 columns, expected at most 64"
     ):
         tandem.export(
             model,
             lambda m, x: torch.linalg.eigvalsh(m(x)).sum(),
             torch.optim.SGD(model.parameters()),
-            torch.eye(40),
+            torch.eye(70),
         )
 
 
