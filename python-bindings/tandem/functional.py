@@ -70,7 +70,11 @@ def make_functional(graph, arguments, kept, whereabouts):
 def _trace(function, table, tensors):
     functional = torch.func.functionalize(function, remove="mutations_and_views")
     return make_fx(
-        functional, decomposition_table=table, tracing_mode="fake", _allow_non_fake_inputs=True
+        functional,
+        decomposition_table=table,
+        tracing_mode="fake",
+        _allow_non_fake_inputs=True,
+        _disable_torch_fn_metadata_mode=True,
     )(*tensors)
 
 
