@@ -70,9 +70,9 @@ class _Process(torch.nn.Module):
         return -normal.log_prob(y) / x.shape[0]
 
 
-def adapted(model, **options):
+def adapted(model, kind="LoraConfig", **options):
     peft = importlib.import_module("peft")
-    return peft.get_peft_model(model, peft.LoraConfig(**options))
+    return peft.get_peft_model(model, getattr(peft, kind)(**options))
 
 
 class Zoo(Case):

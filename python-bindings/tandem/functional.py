@@ -142,15 +142,18 @@ def _origin(node, whereabouts):
 
 # ---- Call by call
 
-# They look at the memory below their operand, which other operators made.
+# They look at the memory below their operand, which other operators may have made.
 _STRIDED = ("as_strided", "as_strided_copy")
-_OF_MEMORY = (*_STRIDED, "as_strided_scatter", "set_", "resize_")
+_OF_MEMORY = ("as_strided_scatter", "set_", "resize_")
 
 
 def _stands_alone(node):
     """Whether what the node computes follows from its operands' shapes, strides, types and values."""
     if node.op != "call_function" or node.target is python_operator.getitem:
         return True
+    if name_of(node.target) in _STRIDED:
+        layout = node.args[0].meta.get("val")
+        return layout is not None and has_own_memory(layout)
     return isinstance(node.target, torch._ops.OpOverload) and name_of(node.target) not in _OF_MEMORY
 
 

@@ -113,7 +113,11 @@ class OriginMode(TorchDispatchMode):
         known = None
         if torch.Tag.dynamic_output_shape in operator.tags:
             known = of_constants(operator, args, kwargs)
-        result = operator(*args, **kwargs) if known is None else known
+        if known is None:
+            result = operator(*args, **kwargs)
+        else:
+            # As the step has made them, it may write to them.
+            result = pytree.tree_map_only(torch.Tensor, _LITERAL, known)
         ordinal = self._count_random(operator, args, result, location)
         tag_new_nodes(
             get_proxy_mode().tracer.graph, Origin(self.phase, location, str(operator), ordinal)

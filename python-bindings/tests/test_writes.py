@@ -43,7 +43,12 @@ def _in_another_order(h):
     return h.square().sum()
 
 
-FOLLOWED = [_made_again, _in_another_shape, _of_a_part, _twice]
+def _strided(h):
+    values = h.detach().clone()
+    return (h * values.as_strided((8, 6), (1, 8))).square().sum()
+
+
+FOLLOWED = [_made_again, _in_another_shape, _of_a_part, _twice, _strided]
 REPLAYED = [_to_a_part, _in_another_order]
 
 
@@ -72,6 +77,20 @@ def test_a_write_is_seen_by_all_that_share_memory(function, monkeypatch):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     compare(model, lambda model, x: model(x), optimizer, batches)
     assert bool(replayed) == (function in REPLAYED)
+
+
+def test_what_a_mask_takes_of_a_constant_is_written_to():
+    """It is the step's own, as what the mask takes of a batch is."""
+    places = torch.tensor([0, 5, 2, 9, 4])
+
+    def loss(model, x):
+        columns = places[places < 6]
+        columns.masked_fill_(columns == 2, 3)
+        return model(x).index_select(1, columns).square().sum()
+
+    model = nn.Linear(5, 6).double()
+    batches = [torch.randn(4, 5, dtype=torch.float64) for _ in range(2)]
+    compare(model, loss, torch.optim.SGD(model.parameters(), lr=0.1), batches)
 
 
 def test_parameters_of_all_shapes_are_updated_as_one():
