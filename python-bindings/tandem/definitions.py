@@ -165,7 +165,9 @@ def _of_some(loss):
 
 
 def _is_empty(given):
-    return not (given["input"].numel() and given["target"].numel())
+    """Not of rows that a mask chooses, whose number is known in each step only."""
+    pair = given["input"], given["target"]
+    return all(isinstance(x, torch.Tensor) for x in pair) and not all(x.numel() for x in pair)
 
 
 def _affine_grid(theta, size, align_corners=None):
