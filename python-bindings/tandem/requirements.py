@@ -75,8 +75,11 @@ def _is_whole(x):
 
 def _divided(x, y, *_, rounding_mode="floor", **__):
     """Of integers there is no quotient by 0."""
-    if rounding_mode is not None and _is_whole(x) and _is_whole(y):
-        divisors = y if isinstance(y, torch.Tensor) else torch.full((1,), y)
+    if rounding_mode is None or not (_is_whole(x) and _is_whole(y)):
+        return
+    is_tensor = isinstance(y, torch.Tensor)
+    if is_tensor or y == 0:
+        divisors = y if is_tensor else torch.zeros(1)
         require("a divisor", divisors, divisors != 0, "another number than 0")
 
 
