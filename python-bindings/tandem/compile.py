@@ -308,16 +308,17 @@ def compile(  # noqa: A001 - the name that torch users expect
             recipe=recipe,
             graph=graph,
         )
-    notes = [remark for remark in compiled.remarks if "warning: " in remark]
-    for note in [*notes, *_price_notes(job, options)]:
-        warnings.warn(note, stacklevel=2)
+    if job is None or job.process == 0:  # once in a job
+        notes = [remark for remark in compiled.remarks if "warning: " in remark]
+        for note in [*notes, *_price_notes(job, options)]:
+            warnings.warn(note, stacklevel=2)
     return step
 
 
 def _price_notes(job, options):
-    """What process 0 says of a search whose prices are not those of the links between its processes."""
+    """What is said of a search whose prices are not those of the links between processes."""
     is_searched = options["search"] is not None or options["mesh"] == "auto"
-    if job is None or job.process != 0 or not is_searched or options["cluster"] is not None:
+    if job is None or not is_searched or options["cluster"] is not None:
         return []
     return [
         "warning: search: its prices are those of one laptop, whose ranks share memory, but this job has"

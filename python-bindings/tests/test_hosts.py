@@ -227,6 +227,20 @@ error_of(lambda: compile(only(1, lambda: moved) or scaled))
     assert re.fullmatch(pattern, ends[0][1]), ends
 
 
+def test_what_a_search_warns_of_is_said_once(forks, script):
+    """By process 0: that the prices are those of a laptop."""
+    text = """
+import warnings
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    compile(search="tandem", micro=2)
+print(sum("the plan found runs in one strand" in str(w.message) for w in told))
+print(sum("its prices are those of one laptop" in str(w.message) for w in told))
+"""
+    ends = finish(forks.start_job(2, script(text)))
+    assert [printed.split() for _, printed, _ in ends] == [["1", "1"], ["0", "0"]], ends
+
+
 def test_what_process_0_has_compiled_is_known_to_all(forks, script):
     text = """
 step = compile(plan="zero")
