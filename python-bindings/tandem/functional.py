@@ -27,6 +27,7 @@ from . import (  # noqa: F401 - their rules
     reflections,
     scatters,
     special_functions,
+    symmetric,
 )
 from .aliases import NotFollowed, Overwritten, gives_view
 from .builder import name_of

@@ -480,7 +480,17 @@ def turned(x):
     return (q * torch.arange(9) + product.cos()).sum() + r.cos().sum() + whole
 
 
-@pytest.mark.parametrize("function", [process, turned])
+def indefinite(x):
+    """Blocks of one row and of two: pivots, factors and solutions are LAPACK's."""
+    a = x.detach().reshape(6, 16)[:, :16].reshape(6, 4, 4).tanh()
+    a = a + a.mT
+    a = torch.cat([a, a - torch.diag_embed(a.diagonal(dim1=-2, dim2=-1))])
+    factors, pivots = torch.linalg.ldl_factor(a)
+    solution = torch.linalg.ldl_solve(factors, pivots, a.flip(0)[..., :2])
+    return x.sum() * (factors.sum() + (pivots * torch.arange(4)).sum() + solution.tanh().sum())
+
+
+@pytest.mark.parametrize("function", [process, turned, indefinite])
 def test_factors_in_blocks(monkeypatch, function):
     """Three blocks, the last one smaller."""
     monkeypatch.setattr(tandem.elimination, "_BLOCK", 4)
