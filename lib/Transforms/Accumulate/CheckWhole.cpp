@@ -24,10 +24,11 @@ static SmallVector<Operation *>
 findWhole(func::FuncOp step, llvm::function_ref<bool(Operation *)> isOnce) {
   SmallVector<Operation *> whole;
   llvm::DenseSet<Value> ofBatch;
-  for (BlockArgument argument : step.getArguments())
-    if (nn::getRole(step.getArgAttrDict(argument.getArgNumber())) ==
-        nn::Role::Input)
+  for (BlockArgument argument : step.getArguments()) {
+    DictionaryAttr attrs = step.getArgAttrDict(argument.getArgNumber());
+    if (attrs && nn::getRole(attrs) == nn::Role::Input)
       ofBatch.insert(argument);
+  }
   for (Operation &op : step.getBody().front()) {
     auto isOfBatch = [&](Value value) { return ofBatch.contains(value); };
     if (nn::getPass(&op) == nn::PassKind::Update ||
@@ -52,6 +53,10 @@ LogicalResult tandem::checkWhole(func::FuncOp step, int64_t count,
             "compared in front of it; ";
     return line;
   };
+  if (isNothingCut(step, isOnce) && whole.empty())
+    return step.emitError()
+           << "accumulate=" << count
+           << ": nothing is computed per row, expected a batch that is cut";
   if (isNothingCut(step, isOnce))
     return title(whole.front()->emitError(), whole.front())
            << "expected operators that compute each row alone";
