@@ -6,6 +6,7 @@ import time
 import pytest
 import tandem
 import torch
+from comparing import eager_step
 from torch import nn
 
 
@@ -37,18 +38,10 @@ def compile_like(model, loss, batch):
     return step, other, torch.optim.SGD(other.parameters(), lr=0.1)
 
 
-def train(model, loss, optimizer, batch):
-    optimizer.zero_grad()
-    value = loss(model, batch)
-    value.backward()
-    optimizer.step()
-    return value.detach()
-
-
 def compare(model, loss, batches):
     step, other, optimizer = compile_like(model, loss, batches[0])
     for batch in batches:
-        torch.testing.assert_close(step(batch), train(other, loss, optimizer, batch))
+        torch.testing.assert_close(step(batch), eager_step(other, loss, optimizer, batch))
     state = step.state_dict()
     for name, value in other.state_dict().items():
         torch.testing.assert_close(state[name], value, rtol=1e-9, atol=1e-9)

@@ -53,13 +53,14 @@ LogicalResult tandem::checkWhole(func::FuncOp step, int64_t count,
             "compared in front of it; ";
     return line;
   };
-  if (isNothingCut(step, isOnce) && whole.empty())
-    return step.emitError()
-           << "accumulate=" << count
-           << ": nothing is computed per row, expected a batch that is cut";
-  if (isNothingCut(step, isOnce))
+  if (isNothingCut(step, isOnce)) {
+    if (whole.empty())
+      return step.emitError()
+             << "accumulate=" << count
+             << ": nothing is computed per row, expected a batch that is cut";
     return title(whole.front()->emitError(), whole.front())
            << "expected operators that compute each row alone";
+  }
   if (!products.empty())
     title(products.front()->emitWarning(), products.front())
         << "its memory is not that of one iteration";
