@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What one waits for before the first step, by stage: models of the zoos, each from an empty cache.
+"""CPU seconds before the first step, by stage: models of the zoos, each from an empty cache.
 
     scripts/zoo benchmarks/waiting.py [--only NAME ...] [--runs 3] [--slowest 10] [--beside FOLDER] [--json FILE]
 
