@@ -222,7 +222,7 @@ class Experiment:
     def _go(self, seed, states=None, groups=None, scale=1.0):
         """One step from `states`, none for a first step, with the entries of `groups`, by default the optimizer's."""
         with torch.random.fork_rng(devices=[]), torch.no_grad():
-            torch.manual_seed(seed)
+            torch.default_generator.manual_seed(seed)
             pairs = zip(self.shapes, self.dtypes, strict=True)
             values = [torch.randn(s, dtype=torch.float64).to(d) for s, d in pairs]
             for value in values:

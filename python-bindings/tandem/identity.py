@@ -58,6 +58,7 @@ class Identity:
         stored.sort(key=lambda member: -member[1].numel())
         members = [(a.key, t) for a, t in (*parameters, *states)] + stored
         self._owners = Owners(members)
+        self._check_states(states)
         self._viewed = [
             (owner, Viewed(a.name, a.aliases, a.dtype, a.is_complex, view))
             for a, _ in buffers
@@ -69,6 +70,15 @@ class Identity:
                 self._find(title(a.key), t)
         self.fakes = {}  # the arguments in a trace, by key, as they are stored
         self._followed, self.places = {}, {}
+
+    def _check_states(self, states):
+        """CaptureError for one that is a view: the optimizer would write to both."""
+        for argument, _ in states:
+            if argument.key in self._owners.views:
+                other = title(self._owners.views[argument.key][0])
+                raise CaptureError(
+                    f"{title(argument.key)} of the optimizer: shares memory with {other}, expected memory of its own (clone())"
+                )
 
     @property
     def owner_of(self):

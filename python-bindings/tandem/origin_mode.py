@@ -9,7 +9,7 @@ from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .attention import scores_drawn
-from .draws import DrawError, Draws, is_random
+from .draws import DrawError, Draws, SeedError, is_random
 from .errors import CaptureError, UnsupportedOperatorError
 from .locations import current_location
 from .origins import FORWARD, UPDATE, Origin, tag_new_nodes
@@ -137,6 +137,8 @@ class OriginMode(TorchDispatchMode):
             drawn = pytree.tree_leaves(result)[0]
         try:
             return self.draws.draw(name, drawn)
+        except SeedError as error:
+            raise CaptureError(f"{location}: {error}") from error
         except DrawError as error:
             raise CaptureError(
                 f"{location}: a part of the model that is run again draws other random numbers: {error}"

@@ -129,7 +129,7 @@ def modes(model, training):
 
 
 class RandomWatch:
-    """Sees when the model draws from the global generators of Python or NumPy."""
+    """Sees when the model draws from the global generators of Python or NumPy, or seeds PyTorch's itself."""
 
     def __init__(self):
         self._start = self._states()
@@ -137,6 +137,8 @@ class RandomWatch:
     @staticmethod
     def _states():
         states = {"Python's random": random.getstate()}
+        with torch._C._DisableTorchDispatch():
+            states["torch.default_generator"] = bytes(torch.default_generator.get_state().numpy())
         numpy = sys.modules.get("numpy")
         if numpy is not None:
             kind, keys, *rest = numpy.random.get_state()
@@ -151,6 +153,11 @@ class RandomWatch:
     def check(self, location):
         """Raises CaptureError if one has moved since the start."""
         name = self.moved()
+        if name == "torch.default_generator":
+            raise CaptureError(
+                f"{location}: here or before, {name} is set, which draws nothing for the step; expected a tensor that is"
+                " drawn before, such as a buffer"
+            )
         if name is not None:
             raise CaptureError(
                 f"{location}: here or before, a number is drawn from {name}, which would be the same in"

@@ -462,3 +462,12 @@ def test_a_view_that_is_written_to_outside():
     other.now = other.now + 1
     with pytest.raises(tandem.StateError, match="'now' has other values than 'l.weight'"):
         both.step.load(model=other)
+
+
+def test_a_state_in_the_memory_of_a_parameter_is_refused():
+    model = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    optimizer.state[model.weight]["momentum_buffer"] = model.weight.detach()
+    words = "state 'momentum_buffer.weight' of the optimizer: shares memory with parameter 'weight'"
+    with pytest.raises(tandem.CaptureError, match=words):
+        tandem.compile(model, lambda m, x: m(x).square().mean(), optimizer, torch.randn(8, 4))

@@ -724,3 +724,46 @@ def test_iterators_and_generators_that_the_loss_reads_are_refused():
     with pytest.raises(tandem.CaptureError, match="'draws', which .* draws numbers"):
         compile_step(model, lambda model, batch: draws.uniform() * mse(model, batch))
     assert next(rates) == 1
+
+
+def test_draws_behind_a_seed_that_the_loss_sets_are_refused():
+    def loss(model, batch):
+        torch.manual_seed(0)
+        return mse(model, batch) * torch.rand(())
+
+    def within(model, batch):
+        with torch.random.fork_rng(devices=[]):
+            return loss(model, batch)
+
+    def directly(model, batch):
+        torch.default_generator.manual_seed(0)
+        return mse(model, batch) * torch.rand(())
+
+    words = {each: "rand draws behind torch.manual_seed" for each in (loss, within)}
+    words[directly] = "here or before, torch.default_generator is set"
+    for each, text in words.items():
+        with pytest.raises(tandem.CaptureError, match=rf"state.py:\d+: {text}"):
+            compile_step(nn.Linear(6, 6), each)
+
+
+def test_seeds_that_decide_no_number_or_are_random():
+    """A part that is run again with a seed of `torch.seed()` draws the same numbers, other ones of other seeds."""
+
+    def loss(model, batch):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+        seeds = [int(torch.seed() % sys.maxsize), torch.seed()]
+        draws = []
+        for seed in (seeds[0], seeds[1], seeds[0]):
+            torch.manual_seed(seed)
+            draws.append(torch.rand(3))
+        result = mse(model, batch) + torch.stack(draws).detach().sum() * 0
+        torch.manual_seed(1)
+        return result, draws
+
+    step = compile_step(nn.Linear(6, 6), loss)
+    before = [draw.clone() for draw in step(BATCHES[0])[1]]
+    after = step(BATCHES[0])[1]
+    for first, second, third in (before, after):
+        assert torch.equal(first, third) and not torch.equal(first, second)
+    assert not torch.equal(before[0], after[0])
