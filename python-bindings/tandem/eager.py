@@ -38,6 +38,10 @@ def _group_by_group(x, weight, *, offs, **_):
 
 
 _WIDER = {torch.float32: torch.float64, torch.complex64: torch.complex128}
+_WIDER_METHODS = {
+    torch.Tensor.float: torch.Tensor.double,
+    torch.Tensor.cfloat: torch.Tensor.cdouble,
+}
 
 
 class _Widen(TorchFunctionMode):
@@ -48,8 +52,7 @@ class _Widen(TorchFunctionMode):
     """
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
-        if function is torch.Tensor.float:
-            function = torch.Tensor.double
+        function = _WIDER_METHODS.get(function, function)
         if function in _GROUPED_MM:
             function = _group_by_group
         args = [self._widen(value) for value in args]
@@ -101,6 +104,8 @@ def _choice_of(operator, args, kwargs):
 def _topk(x, k, dim=-1, largest=True, **_):
     """In Tandem's order, which PyTorch leaves open: sorted, and of equal values the lowest index first."""
     values, indices = x.sort(dim=dim, descending=largest, stable=True)
+    if not x.dim():
+        return values, indices
     return values.narrow(dim, 0, k), indices.narrow(dim, 0, k)
 
 

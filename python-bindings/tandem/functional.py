@@ -18,11 +18,14 @@ from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
 from torch.fx.node import map_arg
 
 from . import (  # noqa: F401 - their rules
+    bessel_second_kind,
     complex_numbers,
     distances,
     elimination,
+    exact_numbers,
     factorizations,
     gamma,
+    incomplete_gamma,
     losses,
     reflections,
     scatters,
@@ -69,14 +72,16 @@ def make_functional(graph, arguments, kept, whereabouts):
 
 
 def _trace(function, table, tensors):
+    """In the types that are named: a mode that is on may widen those which rules ask for."""
     functional = torch.func.functionalize(function, remove="mutations_and_views")
-    return make_fx(
-        functional,
-        decomposition_table=table,
-        tracing_mode="fake",
-        _allow_non_fake_inputs=True,
-        _disable_torch_fn_metadata_mode=True,
-    )(*tensors)
+    with torch._C.DisableTorchFunction():
+        return make_fx(
+            functional,
+            decomposition_table=table,
+            tracing_mode="fake",
+            _allow_non_fake_inputs=True,
+            _disable_torch_fn_metadata_mode=True,
+        )(*tensors)
 
 
 # ---- The whole graph again
@@ -255,7 +260,6 @@ class _CallByCall:
             tensors = iter(tensors)
             return [self._run_call(call, [next(tensors) for _ in call.inputs]) for call in calls]
 
-        # In their types, which a mode that is on may widen where they are asked for by name.
         with FakeTensorMode(allow_non_fake_inputs=True), torch._C.DisableTorchFunction():
             fakes = [
                 torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="cpu")

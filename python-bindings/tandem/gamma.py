@@ -26,12 +26,17 @@ def _raised(x, combine):
     return torch.where(is_low, x + _FROM, x), is_low, steps
 
 
+def stirling(z):
+    """What the logarithm of gamma(z) has beside (z - 1/2) log z - z + log(2 pi) / 2, for z from 8 on."""
+    terms = [b / (2 * k * (2 * k - 1)) for k, b in enumerate(_BERNOULLI, 1)]
+    return _series(z, terms) / z
+
+
 def _log_gamma(x):
     z, is_low, product = _raised(x, math.prod)
-    terms = [b / (2 * k * (2 * k - 1)) for k, b in enumerate(_BERNOULLI, 1)]
     # So that infinity gives infinity.
     whole = (z - 0.5) * (torch.log(z) - 1) - 0.5 + 0.5 * math.log(2 * math.pi)
-    return whole + _series(z, terms) / z - torch.log(torch.where(is_low, product, 1.0))
+    return whole + stirling(z) - torch.log(torch.where(is_low, product, 1.0))
 
 
 def _digamma(x):

@@ -91,6 +91,18 @@ def exponential(shape, seed, ordinal, step):
     return -torch.log((bits(shape, seed, ordinal, step).to(torch.float64) + 1.0) * 2.0**-32)
 
 
+def cauchy(shape, median, sigma, seed, ordinal, step):
+    """In double precision; always finite."""
+    places = (bits(shape, seed, ordinal, step).to(torch.float64) + 0.5) * 2.0**-32
+    return median + sigma * torch.tan(math.pi * (places - 0.5))
+
+
+def geometric(shape, p, seed, ordinal, step):
+    """In how many tries something of probability p comes, in double precision."""
+    rate = -math.log1p(-p) if p < 1 else math.inf
+    return torch.ceil(exponential(shape, seed, ordinal, step) / rate).clamp(min=1)
+
+
 def integers(low, high, shape, seed, ordinal, step):
     """From `low` on below `high`, at most 2^31 of them."""
     return low + bits(shape, seed, ordinal, step) * (high - low) // 2**32
@@ -273,6 +285,19 @@ class replay(TorchDispatchMode):  # noqa: N801 - used as a context, as torch.no_
     def _draw_exponential(self, operator, args, kwargs, in_place):
         (rate,) = _positional(args, kwargs, ["lambd"], [1.0])
         return self._finish(args[0], exponential(args[0].shape, *self._key) / rate, in_place)
+
+    def _draw_cauchy(self, operator, args, kwargs, in_place):
+        median, sigma = _positional(args, kwargs, ["median", "sigma"], [0.0, 1.0])
+        return self._finish(args[0], cauchy(args[0].shape, median, sigma, *self._key), in_place)
+
+    def _draw_geometric(self, operator, args, kwargs, in_place):
+        (p,) = _positional(args, kwargs, ["p"], [None])
+        return self._finish(args[0], geometric(args[0].shape, p, *self._key), in_place)
+
+    def _draw_log_normal(self, operator, args, kwargs, in_place):
+        mean, std = _positional(args, kwargs, ["mean", "std"], [1.0, 2.0])
+        drawn = normal(args[0].shape, torch.float64, *self._key)
+        return self._finish(args[0], torch.exp(drawn * std + mean), in_place)
 
     def _draw_randint(self, operator, args, kwargs, in_place):
         *bounds, shape = args

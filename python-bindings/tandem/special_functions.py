@@ -12,7 +12,7 @@ from .formulas import polynomial, rule
 aten = torch.ops.aten
 
 
-def _in_float64(function):
+def in_float64(function):
     def computed(*arguments):
         types = [x.dtype for x in arguments if isinstance(x, torch.Tensor)]
         dtype = torch.result_type(*arguments) if len(arguments) > 1 else types[0]
@@ -42,7 +42,7 @@ def _angles():
     return (torch.arange(_NODES, dtype=torch.float64) + 0.5) * (math.pi / _NODES)
 
 
-def _scaled_i(order, x):
+def scaled_i(order, x):
     """e^-|x| I(|x|)."""
     size = x.abs()
     near, far = size.clamp(max=_FAR_I), size.clamp(min=_FAR_I)
@@ -58,27 +58,27 @@ def _signed(x, value):
 
 
 @rule(aten.special_i0e.default)
-@_in_float64
+@in_float64
 def _i0e(x):
-    return _scaled_i(0, x)
+    return scaled_i(0, x)
 
 
 @rule(aten.special_i1e.default)
-@_in_float64
+@in_float64
 def _i1e(x):
-    return _signed(x, _scaled_i(1, x))
+    return _signed(x, scaled_i(1, x))
 
 
 @rule(aten.i0.default, aten.special_modified_bessel_i0.default)
-@_in_float64
+@in_float64
 def _i0(x):
-    return _scaled_i(0, x) * torch.exp(x.abs())
+    return scaled_i(0, x) * torch.exp(x.abs())
 
 
 @rule(aten.special_i1.default, aten.special_modified_bessel_i1.default)
-@_in_float64
+@in_float64
 def _i1(x):
-    return _signed(x, _scaled_i(1, x) * torch.exp(x.abs()))
+    return _signed(x, scaled_i(1, x) * torch.exp(x.abs()))
 
 
 def _j(order, x):
@@ -96,19 +96,19 @@ def _j(order, x):
 
 
 @rule(aten.special_bessel_j0.default)
-@_in_float64
-def _j0(x):
+@in_float64
+def order_0(x):
     return _j(0, x)
 
 
 @rule(aten.special_bessel_j1.default)
-@_in_float64
-def _j1(x):
+@in_float64
+def order_1(x):
     return _signed(x, _j(1, x))
 
 
 @rule(aten.special_spherical_bessel_j0.default)
-@_in_float64
+@in_float64
 def _spherical_j0(x):
     value = torch.sin(x) / torch.where(x == 0, 1.0, x)
     return torch.where(x == 0, 1.0, torch.where(x.isinf(), 0.0, value))
@@ -120,7 +120,7 @@ _STEPS = 8  # of Newton's method for a concave function, from its left
 
 
 @rule(aten.special_ndtri.default)
-@_in_float64
+@in_float64
 def _ndtri(p):
     tail = torch.minimum(p, 1 - p)
     inside = (tail > 0) & (p <= 1)
@@ -156,7 +156,7 @@ def zeta(s, q):
     return torch.where(is_pole | (s == 1), math.inf, total)
 
 
-rule(aten.special_zeta.default)(_in_float64(zeta))
+rule(aten.special_zeta.default)(in_float64(zeta))
 
 # ---- Orthogonal polynomials
 
@@ -220,6 +220,6 @@ def _of_numbers(function):
 
 for _name, _recurrence in _POLYNOMIALS.items():
     _function = _of_numbers(_by_recurrence(*_recurrence))
-    rule(*_operators(f"special_{_name}"))(_in_float64(_function))
+    rule(*_operators(f"special_{_name}"))(in_float64(_function))
     if _name.startswith("chebyshev"):
-        rule(*_operators(f"special_shifted_{_name}"))(_in_float64(_shifted(_function)))
+        rule(*_operators(f"special_shifted_{_name}"))(in_float64(_shifted(_function)))

@@ -23,6 +23,9 @@ SUPPORTED_RANDOM = (
     "normal_functional",
     "native_dropout",
     "exponential",
+    "cauchy",
+    "geometric",
+    "log_normal",
     "randint",
     "randint_like",
     "random",
@@ -110,6 +113,29 @@ def _exponential_of(b, shape):
 @lowers("exponential")
 def _exponential(b, x, rate=1.0, generator=None):
     return b.convert(b.binary("mul", _exponential_of(b, x.shape), 1.0 / rate), x.dtype)
+
+
+@lowers("cauchy")
+def _cauchy(b, x, median=0.0, sigma=1.0, generator=None):
+    bits = b.convert(_element_bits(b, x.shape), torch.float64)
+    places = b.binary("mul", b.binary("add", bits, 0.5), 2.0**-32)
+    angle = b.binary("mul", b.binary("sub", places, 0.5), math.pi)
+    slope = b.binary("div", b.unary("sin", angle), b.unary("cos", angle))
+    return b.convert(b.binary("add", b.binary("mul", slope, sigma), median), x.dtype)
+
+
+@lowers("geometric")
+def _geometric(b, x, p, generator=None):
+    rate = -math.log1p(-p) if p < 1 else math.inf
+    tries = b.unary("ceil", b.binary("div", _exponential_of(b, x.shape), rate))
+    return b.convert(b.binary("maximum", tries, 1.0), x.dtype)
+
+
+@lowers("log_normal")
+def _log_normal(b, x, mean=1.0, std=2.0, generator=None):
+    drawn = _normal(b, x.shape, torch.float64)
+    drawn = b.binary("add", b.binary("mul", drawn, std), mean)
+    return b.convert(b.unary("exp", drawn), x.dtype)
 
 
 def _integers(b, low, high):
