@@ -279,6 +279,8 @@ _DEFINITIONS = {
     torch.Tensor.fill_diagonal_: _fill_diagonal,
     F.gaussian_nll_loss: losses.gaussian_nll_loss,
     F.ctc_loss: losses.ctc_loss,
+    F.multi_margin_loss: losses.multi_margin_loss,
+    F.multilabel_margin_loss: losses.multilabel_margin_loss,
     F.grid_sample: _grid_sample,
     **dict.fromkeys((torch.grid_sampler_2d, torch.grid_sampler_3d), _grid_sampler),
     F.embedding_bag: _embedding_bag,

@@ -26,7 +26,6 @@ from . import (  # noqa: F401 - their rules
     factorizations,
     gamma,
     incomplete_gamma,
-    losses,
     reflections,
     scatters,
     special_functions,

@@ -3,12 +3,8 @@
 import torch
 import torch.nn.functional as F
 
-from .formulas import rule
 from .masks import Masked
 from .reads import require
-
-aten = torch.ops.aten
-_MEAN = 1  # a reduction, as operators have it
 
 # In the place of ln 0: no sum of logarithms comes near it, and it has no differences that are NaN.
 _NEVER = -1e30
@@ -17,6 +13,13 @@ _IMPOSSIBLE = 1e29
 
 def reduced(loss, reduction):
     return {"mean": loss.mean, "sum": loss.sum, "none": lambda: loss}[reduction]()
+
+
+def _how(size_average, reduce, reduction):
+    """A reduction, by its name or by two flags."""
+    if size_average is None and reduce is None:
+        return reduction
+    return F._Reduction.legacy_get_string(size_average, reduce, emit_warning=False)
 
 
 def _later(x, count):
@@ -91,38 +94,52 @@ def ctc_loss(
     return reduced(loss, reduction)
 
 
-def _of_mean(grad, reduction, rows):
-    """The gradient of each row's loss."""
-    return grad / rows if reduction == _MEAN else grad
+def _above(margin):
+    """What is above 0. Its gradient is 0 at the kink, and what is no number counts as 0, as in PyTorch."""
+    return torch.where(margin > 0, margin, 0.0)
 
 
-@rule(aten.multi_margin_loss_backward.default)
-def _multi_margin_backward(grad, x, target, p, margin, weight=None, reduction=_MEAN):
-    """None at the kink, as in PyTorch."""
-    rows, right = torch.atleast_2d(x), torch.atleast_1d(target).unsqueeze(1)
-    apart = margin - rows.gather(1, right) + rows
-    slope = 2 * apart if p == 2 else torch.ones_like(apart)
+def multi_margin_loss(
+    input,  # noqa: A002
+    target,
+    p=1,
+    margin=1.0,
+    weight=None,
+    size_average=None,
+    reduce=None,
+    reduction="mean",
+):
+    if isinstance(input, Masked) or p not in (1, 2) or not input.numel():
+        return None
+    rows, right = torch.atleast_2d(input), torch.atleast_1d(target).unsqueeze(1)
+    apart = _above(margin - rows.gather(1, right) + rows) ** p
     if weight is not None:
-        slope = slope * weight[right]
+        apart = apart * weight[right]
     is_right = torch.arange(rows.shape[1]) == right
-    slope = torch.where((apart > 0) & ~is_right, slope / rows.shape[1], 0.0)
-    slope = torch.where(is_right, -slope.sum(1, keepdim=True), slope)
-    grad = _of_mean(grad, reduction, rows.shape[0])
-    return (slope * grad.reshape(-1, 1)).reshape(x.shape)
+    losses = torch.where(is_right, 0.0, apart).sum(1) / rows.shape[1]
+    return reduced(losses.reshape(target.shape), _how(size_average, reduce, reduction))
 
 
-@rule(aten.multilabel_margin_loss_backward.default)
-def _multilabel_margin_backward(grad, x, target, reduction, is_target):
-    """None at the kink. The labels of a row end before its first negative one."""
-    rows, labels, others = (torch.atleast_2d(t) for t in (x, target, is_target == 0))
-    counts = (labels < 0).to(torch.int64).cumsum(1) == 0
+def multilabel_margin_loss(
+    input,  # noqa: A002
+    target,
+    size_average=None,
+    reduce=None,
+    reduction="mean",
+):
+    """The labels of a row end before its first negative one. PyTorch's formula counts those behind it as well."""
+    if isinstance(input, Masked) or input.shape != target.shape or not input.numel():
+        return None
+    rows, labels = torch.atleast_2d(input), torch.atleast_2d(target)
+    classes = rows.shape[1]
+    require("a label", target, (target >= -1) & (target < classes), f"-1 to {classes - 1}")
+    counts = ((labels < 0).to(torch.int64).cumsum(1) == 0)[:, :, None]
     places = labels.clamp(min=0)
+    others = ~(counts & (places[:, :, None] == torch.arange(classes))).any(1)
     apart = 1 - rows.gather(1, places)[:, :, None] + rows[:, None, :]
-    is_counted = counts[:, :, None] & others[:, None, :] & (apart > 0)
-    slopes = torch.where(is_counted, 1.0 / rows.shape[1], 0.0).to(x.dtype)
-    slope = slopes.sum(1).scatter_add(1, places, -slopes.sum(2))
-    grad = _of_mean(grad, reduction, rows.shape[0])
-    return (slope * grad.reshape(-1, 1)).reshape(x.shape)
+    losses = torch.where(counts & others[:, None, :], _above(apart), 0.0)
+    losses = losses.sum((1, 2)) / classes
+    return reduced(losses.reshape(input.shape[:-1]), _how(size_average, reduce, reduction))
 
 
 def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):  # noqa: A002

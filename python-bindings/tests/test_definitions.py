@@ -57,9 +57,28 @@ EDGES = {
         ),
         ROWS,
     ),
+    "multi_margin of no numbers": (
+        lambda x: [
+            F.multi_margin_loss(x, torch.tensor([0, 1]), size_average=False),
+            F.multi_margin_loss(x[0], torch.tensor(1), 2, reduction="none"),
+            F.multi_margin_loss(x[1], torch.tensor([1]), reduction="none"),
+        ],
+        of([0.5, NAN, 0.7], [INF, 0.0, -INF]),
+    ),
     "multilabel_margin": (
         lambda x: F.multilabel_margin_loss(x, torch.tensor([[0, -1, 1], [2, 0, -1]])),
         of([1.0, 0.0, 0.0], [1.0, 0.0, 2.0]),
+    ),
+    "multilabel_margin, padded": (
+        lambda x: [
+            F.multilabel_margin_loss(x, torch.tensor([[1, 2, -1, 0], [-1, 3, 1, 2]]), reduction=how)
+            for how in ("mean", "sum", "none")
+        ],
+        of([0.1, 0.7, -1.2, 0.4], [1.0, 0.3, NAN, 0.0]),
+    ),
+    "multilabel_margin of a row": (
+        lambda x: F.multilabel_margin_loss(x, torch.tensor([2, 2, -1, -1]), reduction="none"),
+        of(0.1, 0.7, -1.2, 0.4),
     ),
     "cdist of largest": (
         lambda x: torch.cdist(x, of([3.0, 3.0]), p=INF),

@@ -102,6 +102,12 @@ CASES = {
         of(1.0, 2.0),
         "a target is 2.0",
     ),
+    "labels of a row": (
+        lambda x, t: F.multilabel_margin_loss(x, t),
+        of([0, 2, -1], [1, -1, 0]),
+        of([0, 2, -1], [1, -1, 3]),
+        "a label is 3, expected -1 to 2",
+    ),
     "quotient": (
         lambda x, i: (x[:, 0] * (5 // i)).sum(),
         of(1, 2),
