@@ -202,6 +202,14 @@ def _exp(x):
     return Pair(torch.exp(x.re) * torch.cos(x.im), torch.exp(x.re) * torch.sin(x.im))
 
 
+def _sigmoid(x):
+    return _divide(_pair(1.0), _add(_exp(Pair(-x.re, -x.im)), 1.0))
+
+
+def _sigmoid_backward(gradient, share):
+    return _times(_pair(gradient), _conjugate(_times(share, _add(1.0, share, sign=-1))))
+
+
 def _polar(size, angle):
     return Pair(size * torch.cos(angle), size * torch.sin(angle))
 
@@ -313,6 +321,9 @@ _RULES = {
     "angle": lambda x: torch.atan2(x.im, x.re),
     "sgn": _sgn,
     "exp": _exp,
+    "sigmoid": _sigmoid,
+    "sigmoid_backward": _sigmoid_backward,
+    "silu": lambda x: _times(x, _sigmoid(x)),
     "reciprocal": lambda x: _divide(_pair(1.0), x),
     "add": _add,
     "sub": lambda x, y, alpha=1: _add(x, y, alpha, -1),

@@ -268,6 +268,11 @@ def _lstm(*args, **kwargs):
     return result
 
 
+def _linear_cross_entropy(*args, options=None, **kwargs):
+    """Chunks, which save memory in eager, are for the plan to make."""
+    return None if options is None else F.linear_cross_entropy(*args, **kwargs)
+
+
 _DEFINITIONS = {
     F.scaled_dot_product_attention: attention,
     **dict.fromkeys((torch.allclose, torch.Tensor.allclose), _allclose),
@@ -279,6 +284,7 @@ _DEFINITIONS = {
     torch.Tensor.fill_diagonal_: _fill_diagonal,
     F.gaussian_nll_loss: losses.gaussian_nll_loss,
     F.ctc_loss: losses.ctc_loss,
+    F.linear_cross_entropy: _linear_cross_entropy,
     F.multi_margin_loss: losses.multi_margin_loss,
     F.multilabel_margin_loss: losses.multilabel_margin_loss,
     F.grid_sample: _grid_sample,

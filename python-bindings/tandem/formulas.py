@@ -80,20 +80,6 @@ def _shrink_backward(grad, x, lambd):
     return torch.where((x >= -lambd) & (x <= lambd), 0.0, grad)
 
 
-@rule(aten.histc.default)
-def _histc(x, bins=100, min=0, max=0):  # noqa: A002
-    """How many elements fall into each of `bins` equal parts of [min, max], of all elements if both are equal."""
-    x, low, high = x.flatten(), min, max
-    if low == high:
-        low, high = x.min(), x.max()
-        apart = torch.where(low == high, 1.0, 0.0)
-        low, high = low - apart, high + apart
-    place = ((x - low) * bins / (high - low)).floor().clamp(max=bins - 1)
-    inside = (x >= low) & (x <= high)
-    hits = (place[:, None] == torch.arange(bins)) & inside[:, None]
-    return hits.sum(0).to(x.dtype)
-
-
 @rule(aten.addbmm.default)
 def _addbmm(x, left, right, *, beta=1, alpha=1):
     """A product whose sum goes over the batch as well."""

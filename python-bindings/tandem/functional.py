@@ -25,6 +25,7 @@ from . import (  # noqa: F401 - their rules
     exact_numbers,
     factorizations,
     gamma,
+    histograms,
     incomplete_gamma,
     reflections,
     scatters,

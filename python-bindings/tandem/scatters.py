@@ -87,3 +87,19 @@ def _index_reduce(x, dim, index, source, reduce, *, include_self=True):
     shape[dim] = -1
     index = index.reshape(shape).expand(source.shape)
     return scatter_reduce(x, dim, index, source, reduce, include_self=include_self)
+
+
+@rule(aten.nonzero_static.default)
+def _nonzero_static(x, *, size, fill_value=-1):
+    """The first `size` places of what is not 0, the rest filled: [size, dimensions]."""
+    if not x.dim() or not x.numel():
+        return torch.full((size, x.dim()), fill_value, dtype=torch.int64)
+    mask = (x != 0).reshape(-1)
+    order = torch.argsort((~mask).to(torch.int64), stable=True)[:size]
+    order = torch.nn.functional.pad(order, (0, size - order.shape[0]))
+    columns = []
+    for extent in reversed(x.shape):
+        columns.append(order % extent)
+        order = torch.div(order, extent, rounding_mode="floor")
+    places = torch.stack(columns[::-1], 1)
+    return torch.where((torch.arange(size) < mask.sum())[:, None], places, fill_value)

@@ -39,6 +39,7 @@ def reduce(how, include_self=False):
 # At corners, at the edge, in the middle and outside.
 PLACES = of([[0.0, 0.0], [1.0, 1.0], [-1.0, 0.3], [2.0, 0.1], [-1.7, -1.0]])
 PIXELS = of([[[1.0, 2.0, 7.0], [3.0, 4.0, 1.0]]])
+CHUNKS = torch.nn.LinearCrossEntropyOptions(batch_chunk_size=2)
 
 EDGES = {
     "softshrink": (F.softshrink, of(NAN, 1.0, 0.5, -0.5, INF, -INF)),
@@ -126,6 +127,29 @@ EDGES = {
         lambda x: torch.bincount((x.detach() * 2).to(torch.int64), x.detach() / 0, minlength=5) + x,
         of(0.0, 1.0, 1.0, 0.5, 0.5),
     ),
+    "histogram": (
+        lambda x: [
+            x,
+            torch.histogram(x.detach()[:5], 4),
+            torch.histogram(x.detach(), 3, range=(-1.0, 2.0), weight=x.detach().abs(), density=True),
+            torch.histogram(x.detach(), of(-1.0, 0.5, 1.0, 4.0), density=True),
+            torch.histogramdd(x.detach()[:4].reshape(2, 2), [2, 3], range=[-1.0, 1.0, 0.0, 2.0]),
+            torch.histogramdd(x.detach()[:4].reshape(2, 2), [of(-2.0, 1.0), of(0.0, 0.5, 1.0)]),
+        ],
+        of(-1.0, 0.5, 1.0, 0.0, 2.0, NAN),
+    ),
+    "nonzero_static": (
+        lambda x: [x, x.nonzero_static(size=3), x.nonzero_static(size=9, fill_value=7)],
+        of([0.0, 1.0, NAN], [-2.0, -0.0, 3.0]),
+    ),
+    "searchsorted by a sorter": (
+        lambda x: [
+            x,
+            torch.searchsorted(x.detach(), x.detach().flip(0), sorter=x.detach().argsort()),
+            torch.searchsorted(x[0].detach(), 1.0, side="right", sorter=x[0].detach().argsort()),
+        ],
+        of([3.0, 1.0, 2.0, 1.0], [0.0, -INF, -1.0, INF]),
+    ),
     "least integers": (
         lambda x: [
             x,
@@ -152,6 +176,15 @@ EDGES = {
     "places that are not finite": (
         lambda x: F.grid_sample(PIXELS, x.reshape(1, 1, 3, 2), align_corners=False),
         of(NAN, 0.0, INF, 0.0, 0.2, 0.3),
+    ),
+    "linear_cross_entropy in chunks": (
+        lambda x: [
+            F.linear_cross_entropy(
+                x[:3], x[3:], torch.tensor([0, 1, -100]), options=CHUNKS, reduction=how
+            )
+            for how in ("mean", "none")
+        ],
+        of([0.1, 0.7], [1.0, 0.3], [2.0, -1.0], [0.5, -0.2], [0.3, 1.1]),
     ),
     "linspace of one": (lambda x: x * torch.linspace(0.5, 1.5, 1, dtype=DOUBLE), of(1.0)),
 }
@@ -205,6 +238,7 @@ COMPLEX = {
         (Z(a, a[:1]) * 1).mul_(a).abs(),
     ),
     "numbers": lambda a: (a + torch.tensor(1 + 2j)).sum(0) * Z(a[0, 0], a[1, 1]),
+    "silu": lambda a: F.silu(Z(a[0], a[1]).detach()) * torch.sigmoid(Z(a[2], a[3])),
     "types": lambda a: (Z(a[0], a[1]).to(torch.complex64) + a).sum(0),
 }
 

@@ -203,7 +203,7 @@ def _searchsorted(b, first, second, out_int32=False, right=False, side=None, sor
     is_bucketize = "bucketize" in str(b.operator)
     values, boundaries = (first, second) if is_bucketize else (second, first)
     if sorter is not None:
-        raise Unsupported("a sorter, expected sorted boundaries")
+        boundaries = b.gather(boundaries, sorter, len(boundaries.shape) - 1)
     values = b.as_value(values, boundaries.dtype)
     predicate = "gt" if right or side == "right" else "ge"
     if len(boundaries.shape) > 1:
