@@ -29,7 +29,7 @@ def _slope(differences, distance, p):
     if p == 0:
         return torch.zeros_like(differences)
     if p == 1:
-        return sign
+        return torch.where(differences.isnan(), differences, sign)
     if math.isinf(p):
         return sign * (1 - (size - distance).abs().ceil().clamp(max=1))
     power = differences if p == 2 else sign * size.pow(p - 1)

@@ -143,6 +143,16 @@ def eliminate(matrix, pivot=True):
     return order, taken(torch.cat(lowers, -1), order), torch.cat(uppers, -2)
 
 
+def first_zero(upper):
+    """The first column, counted from 1, whose pivot is 0, or 0: what LAPACK says of a factorisation."""
+    pivots = upper.diagonal(dim1=-2, dim2=-1)
+    if not pivots.shape[-1]:
+        return torch.zeros(pivots.shape[:-1], dtype=torch.int32)
+    none = pivots.shape[-1] + 1
+    column = torch.where(pivots == 0, torch.arange(1, none), none).amin(-1)
+    return torch.where(column == none, 0, column).to(torch.int32)
+
+
 def sign_of(order):
     """Of a permutation: -1 for an odd number of pairs out of order."""
     size = order.shape[-1]
@@ -166,5 +176,4 @@ def _inverse(matrix, *, check_errors=False):
     limited(aten.linalg_inv_ex.default, size)
     factors = eliminate(matrix)
     unit = torch.eye(size, dtype=matrix.dtype).expand(matrix.shape)
-    is_zero = factors[2].diagonal(dim1=-2, dim2=-1) == 0
-    return solve_by(factors, unit), is_zero.any(-1).to(torch.int32)
+    return solve_by(factors, unit), first_zero(factors[2])

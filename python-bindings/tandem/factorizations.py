@@ -7,16 +7,12 @@ matrix is taken apart column by column, or turned pair by pair, so its size is l
 
 import torch
 
-from .elimination import cholesky, eliminate, exchanges, limited, solve_by
+from .elimination import cholesky, eliminate, exchanges, first_zero, limited, solve_by
 from .formulas import rule
 from .matrices import MOST_ROTATED
 from .reflections import qr
 
 aten = torch.ops.aten
-
-
-def _info(matrix):
-    return torch.zeros(matrix.shape[:-2], dtype=torch.int32)
 
 
 def _none(matrix):
@@ -57,7 +53,11 @@ def _lu_factor(matrix, *, pivot=True, check_errors=False):
     count = min(matrix.shape[-2:])
     limited(aten.linalg_lu_factor_ex.default, count)
     order, lower, upper = eliminate(matrix, pivot)
-    return _packed(lower, upper), exchanges(order[..., :count], matrix.shape[-2])[0], _info(matrix)
+    return (
+        _packed(lower, upper),
+        exchanges(order[..., :count], matrix.shape[-2])[0],
+        first_zero(upper),
+    )
 
 
 @rule(aten.lu_unpack.default)

@@ -361,8 +361,9 @@ def _smooth_l1_backward(grad, x, target, reduction, beta):
 
 @rule(aten.soft_margin_loss_backward.default)
 def _soft_margin_backward(grad, x, target, reduction):
-    """PyTorch's formula takes 1 from a sigmoid, and so has no small gradients."""
-    slope = -target * torch.sigmoid(-target * x) * grad
+    """PyTorch's formula takes 1 from a sigmoid, and so has no small gradients. As in its kernel, nan where the loss is infinite."""
+    power = torch.exp(-target * x)
+    slope = -target * grad * power / (1 + power)
     return slope / x.numel() if reduction == _MEAN else slope
 
 

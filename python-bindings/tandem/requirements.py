@@ -8,6 +8,7 @@ import torch
 
 from .places import is_place_below
 from .reads import require
+from .special_functions import LARGEST_ORDER, POLYNOMIALS
 
 
 def _in_range(what, index, size, low=0):
@@ -96,6 +97,27 @@ def _regular(info, name, **_):
     require(f"the state of {name}", info, info == 0, "0, of a matrix that has the result")
 
 
+def _finite(x):
+    require("an element of a histogram", x, x.isfinite(), "a finite number, as its range is theirs")
+
+
+def _counted(x, bins=100, low=0, high=0, **_):
+    if low == high:
+        _finite(x)
+
+
+def _histogram(x, bins=100, *, range=None, **_):  # noqa: A002
+    if range is None and not isinstance(bins, torch.Tensor):
+        _finite(x)
+
+
+def _order(x, n, *_, **__):
+    orders = torch.as_tensor(n)
+    require(
+        "an order of a polynomial", orders, ~(orders > LARGEST_ORDER), f"at most {LARGEST_ORDER}"
+    )
+
+
 _REQUIREMENTS = {
     **dict.fromkeys(("scatter", "scatter_add", "scatter_reduce"), _along),
     **dict.fromkeys(("index_select", "index_add", "index_copy", "index_reduce"), _along),
@@ -110,6 +132,9 @@ _REQUIREMENTS = {
     "div": _quotient,
     "cholesky_inverse": _inverse_of_factor,
     "_linalg_check_errors": _regular,
+    "histc": _counted,
+    **dict.fromkeys(("histogram", "_histogramdd_bin_edges"), _histogram),
+    **dict.fromkeys(POLYNOMIALS, _order),
 }
 
 

@@ -150,7 +150,7 @@ def zeta(s, q):
     for k, number in enumerate(_BERNOULLI, 1):
         total = total + number / math.factorial(2 * k) * factor
         factor = factor * (s + 2 * k - 1) * (s + 2 * k) / (end * end)
-    is_pole = (q <= 0) & (q == q.floor())
+    is_pole = (s > 1) & (q <= 0) & (q == q.floor())
     is_nan = (s < 1) | (q < -64) | ((q <= 0) & (s != s.floor()))
     total = torch.where(is_nan, torch.nan, total)
     return torch.where(is_pole | (s == 1), math.inf, total)
@@ -160,7 +160,7 @@ rule(aten.special_zeta.default)(in_float64(zeta))
 
 # ---- Orthogonal polynomials
 
-_LARGEST_ORDER = 32
+LARGEST_ORDER = 32
 
 
 def _by_recurrence(first, following):
@@ -173,10 +173,10 @@ def _by_recurrence(first, following):
         x, n = torch.broadcast_tensors(x, n)
         before, now = torch.ones_like(x), first(x)
         value = torch.where(n == 0, before, torch.where(n < 0, 0.0, now))
-        for k in range(1, _LARGEST_ORDER):
+        for k in range(1, LARGEST_ORDER):
             before, now = now, following(k, x, now, before)
             value = torch.where(n > k, now, value)
-        return torch.where(n > _LARGEST_ORDER, torch.nan, value)
+        return torch.where(n > LARGEST_ORDER, torch.nan, value)
 
     return evaluate
 
@@ -217,6 +217,11 @@ def _operators(name):
 def _of_numbers(function):
     return lambda x, n: function(torch.as_tensor(x, dtype=torch.float64), n)
 
+
+POLYNOMIALS = [f"special_{_name}" for _name in _POLYNOMIALS]
+POLYNOMIALS += [
+    f"special_shifted_{_name}" for _name in _POLYNOMIALS if _name.startswith("chebyshev")
+]
 
 for _name, _recurrence in _POLYNOMIALS.items():
     _function = _of_numbers(_by_recurrence(*_recurrence))

@@ -86,6 +86,7 @@ EDGES = {
         of([0.0, 0.0], [3.0, 3.0]),
     ),
     "cdist at p = 0": (lambda x: torch.cdist(x, of([3.0, 0.0]), p=0), of([0.0, 0.0], [3.0, NAN])),
+    "cdist at p = 1": (lambda x: torch.cdist(x, of([3.0, 0.0]), p=1), of([0.0, 0.0], [3.0, NAN])),
     "cdist at p = 0.5": (lambda x: torch.cdist(x, x[:1], p=0.5), of([0.0, 0.0], [3.0, 0.0])),
     "cdist at p = 1.5": (lambda x: torch.cdist(x, x[:1], p=1.5), of([0.0, 0.0], [3.0, 0.0])),
     "cdist of itself": (lambda x: torch.cdist(x, x), of([0.0, 0.0], [3.0, 4.0])),
@@ -119,6 +120,16 @@ EDGES = {
         lambda x: F.smooth_l1_loss(x, torch.zeros(6, dtype=DOUBLE), reduction="none"),
         of(NAN, INF, 1.0, -1.0, 0.5, 0.0),
     ),
+    "soft_margin": (lambda x: F.soft_margin_loss(x, -torch.ones(3)), of(-50.0, 1e4, NAN)),
+    "zeta": (lambda x: x * torch.special.zeta(of(0.5, 1.0, 2.0), of(-1.0, 0.0, -3.0)), of(1.0)),
+    "lu_factor_ex": (
+        lambda x: [
+            torch.linalg.lu_factor_ex(x)[2],
+            torch.linalg.inv_ex(x[:2])[1],
+            torch.linalg.lu_factor_ex(x.sin())[2],
+        ],
+        of([[1.0, 2.0], [2.0, 4.0]], [[0.0, 2.0], [0.0, 1.0]], [[1.0, 2.0], [3.0, 4.0]]),
+    ),
     "cholesky_ex": (
         lambda x: [torch.linalg.cholesky_ex(x)[1], torch.linalg.cholesky_ex(x.square())[0]],
         of([1.0, 0.0], [0.0, -1.0]),
@@ -131,7 +142,9 @@ EDGES = {
         lambda x: [
             x,
             torch.histogram(x.detach()[:5], 4),
-            torch.histogram(x.detach(), 3, range=(-1.0, 2.0), weight=x.detach().abs(), density=True),
+            torch.histogram(
+                x.detach(), 3, range=(-1.0, 2.0), weight=x.detach().abs(), density=True
+            ),
             torch.histogram(x.detach(), of(-1.0, 0.5, 1.0, 4.0), density=True),
             torch.histogramdd(x.detach()[:4].reshape(2, 2), [2, 3], range=[-1.0, 1.0, 0.0, 2.0]),
             torch.histogramdd(x.detach()[:4].reshape(2, 2), [of(-2.0, 1.0), of(0.0, 0.5, 1.0)]),

@@ -108,6 +108,18 @@ CASES = {
         of([0, 2, -1], [1, -1, 3]),
         "a label is 3, expected -1 to 2",
     ),
+    "histc": (
+        lambda x, v: torch.histc(v.to(DOUBLE), 3).sum() * x.sum(),
+        of(1.0, 2.0),
+        of(1.0, float("nan")),
+        "an element of a histogram is nan, expected a finite number",
+    ),
+    "histogram": (
+        lambda x, v: torch.histogram(v.to(DOUBLE), 3)[0].sum() * x.sum(),
+        of(1.0, 2.0),
+        of(1.0, float("inf")),
+        "an element of a histogram is inf",
+    ),
     "quotient": (
         lambda x, i: (x[:, 0] * (5 // i)).sum(),
         of(1, 2),
@@ -184,6 +196,21 @@ def test_constants_are_refused_when_the_step_is_captured():
 def test_integers_have_no_quotient_by_a_constant_0():
     with pytest.raises(CaptureError, match="test_requirements.py:.*: a divisor is out of range"):
         made(lambda x, i: (x[:, 0] * (i % 0)).sum(), of(1, 2), export)
+
+
+def hermite(x, n):
+    return torch.special.hermite_polynomial_h(x.detach(), n).sum() * x.sum()
+
+
+def test_orders_of_polynomials_that_formulas_do_not_reach():
+    made(lambda x, i: hermite(x, 32) * i.sum(), of(1.0), export)
+    with pytest.raises(CaptureError, match="an order of a polynomial is out of .* at most 32"):
+        made(lambda x, i: hermite(x, 33) * i.sum(), of(1.0), export)
+    module = made(
+        lambda x, i: hermite(x[:, :1], i), of(1, 32), export, wanted=Wanted(guards_batches=True)
+    )
+    with pytest.raises(BatchError, match="an order of a polynomial is 33, expected at most 32"):
+        module.guards[0].check({"0": of(0, 33)})
 
 
 def of_parameters(x, i):
