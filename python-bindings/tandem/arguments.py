@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from . import tree
+from .accumulators import check_accumulators
 from .errors import CaptureError
 from .memory import View
 from .types import WIDER, as_real
@@ -111,6 +112,7 @@ def parameters_of(model):
                 f"parameter {name!r}: found a hook that runs after its gradient is accumulated, expected"
                 " register_hook, which is captured"
             )
+    check_accumulators((name, tensor) for name, (tensor, _) in groups.items())
     pairs = [
         (_tensor_argument("parameter", name, tensor, aliases=tuple(others)), tensor)
         for name, (tensor, others) in groups.items()

@@ -7,6 +7,7 @@ import warnings
 
 from . import job as jobs
 from . import progress
+from .ambient import check_around
 from .arguments import batch_tensors, parameters_of
 from .clipping import Clipping
 from .errors import CompileError, shown
@@ -257,6 +258,7 @@ def compile(  # noqa: A001 - the name that torch users expect
     clipping = Clipping(clip_grad_norm, clip_grad_value)
     last = LastBatch(last_batch, example_batch)
     last.check_model(model)
+    check_around("tandem.compile", CompileError)
     job = jobs.join()
     processes = jobs.together(job, "mesh", lambda: ProcessBatches(batch, job, mesh, plan))
     example = processes.widen(last.with_weights(example_batch))

@@ -5,6 +5,7 @@ import torch
 from . import hyperparameters
 from .errors import StateError
 from .memory import Memory, view_in
+from .outdated import warn_of_others
 from .state_dicts import checked
 from .types import as_real
 from .watch import is_equal
@@ -91,6 +92,7 @@ def copy_in(step, model, optimizer):
     """What `Step.load` says."""
     values = {}
     if model is not None:
+        warn_of_others(model, step)
         pairs = [pair for pair in _pairs(step, model) if pair[0].role != "state"]
         values = {argument.key: _taken(whats) for argument, whats in pairs}
     state = None

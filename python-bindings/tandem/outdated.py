@@ -19,30 +19,71 @@ _every = weakref.WeakSet()
 
 
 class Trained:
-    """What a step trains of its model, and how often; and what it only reads, which other steps may train."""
+    """What a step trains and reads of its model and its optimizer, and how often it has trained: another step of these has values
+    of its own.
+    """
 
-    def __init__(self, model, updated):
-        """`updated` are the names of the parameters that the step writes to."""
-        named = [(name, id(parameter)) for name, parameter in model.named_parameters()]
-        self._own = {key for name, key in named if name in updated}
-        self._read = {key: name for name, key in named if name not in updated}
+    def __init__(self, step):
+        self._step = weakref.ref(step)
+        model = step._watch.model
+        named = (*model.named_parameters(), *model.named_buffers())
+        self._names = {id(tensor): name for name, tensor in named}
+        self._held = [
+            tensor for _, tensor in named
+        ]  # An id is that of one tensor as long as it is there.
+        self._common = weakref.WeakKeyDictionary()
         self.count = 0
         self.take_over()
         _every.add(self)
 
-    def take_over(self):
+    def take_over(self, with_model=True, with_optimizer=True):
         """The values are those that all steps have now."""
-        self._seen = weakref.WeakKeyDictionary((other, other.count) for other in _every)
+        seen = {other: other.count for other in _every}
+        if with_model:
+            self._seen = weakref.WeakKeyDictionary(seen)
+        if with_optimizer:
+            self._seen_states = weakref.WeakKeyDictionary(seen)
+
+    def _written(self):
+        """The ids of what the step writes to."""
+        written = self._step()._programs.written
+        return {key for key, name in self._names.items() if name in written}
+
+    def _shared(self, other):
+        """What another step writes to of what this one has: (name of a tensor, of a parameter with a state of one optimizer), or None."""
+        one, two = self._step(), other._step()
+        if one.store is two.store:
+            return None, None
+        written = other._written()
+        both = [name for key, name in self._names.items() if key in written]
+        states = one._states() if one._optimizer is two._optimizer else ()
+        return next(iter(both), None), next((name for name in both if name in states), None)
+
+    def _known(self, other):
+        step = other._step()
+        if step is None or other is self:
+            return None, None
+        programs, shared = self._common.get(other, (0, None))
+        if programs != step._programs.count:
+            programs, shared = self._common[other] = step._programs.count, self._shared(other)
+        return shared
 
     def check(self):
-        """StateError where another step has trained since what this one only reads."""
-        for other in _every if self._read else ():
-            if other.count == self._seen.get(other, 0):
+        """StateError where another step has trained since what this one has values of."""
+        for other in _every:
+            trained = other.count != self._seen.get(other, 0)
+            if not trained and other.count == self._seen_states.get(other, 0):
                 continue
-            for key in other._own & self._read.keys():
+            value, state = self._known(other)
+            if trained and value is not None:
                 raise StateError(
-                    f"model: parameter {self._read[key]!r} was trained by another step since this one got its values, expected"
-                    " other.sync_to(model) and step.load(model=model) between the two"
+                    f"model: {value!r} was trained by another step since this one got its values, expected"
+                    " other.sync_to(model) and step.load(model=model) between the two, or models of their own (copy.deepcopy)"
+                )
+            if state is not None:
+                raise StateError(
+                    f"optimizer: its state of {state!r} was updated by another step since this one got it, expected"
+                    " other.sync_to(model, optimizer) and step.load(model=model, optimizer=optimizer) between the two"
                 )
 
 
@@ -92,6 +133,23 @@ def warn_of_old(model, what, level):
             OldValuesWarning,
             stacklevel=level,
         )
+
+
+def warn_of_others(model, step):
+    """Of steps that have trained on the model that `step` takes the values of."""
+    parameters = {id(parameter) for parameter in model.parameters()}
+    for other in _every:
+        one = other._step()
+        if one in (None, step) or not one.is_ahead or one.sees_changes():
+            continue
+        if parameters & other._written():
+            warnings.warn(
+                "load: the model has the values that it had before the last steps of another step; expected"
+                " other.sync_to(model) in front of it",
+                OldValuesWarning,
+                stacklevel=4,
+            )
+            return
 
 
 def _refusing(function):

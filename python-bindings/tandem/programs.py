@@ -224,6 +224,18 @@ class Programs:
         every = [self.main, *self._others.values()]
         return {r.name for loaded in every for r in loaded.module.results if r.role == "parameter"}
 
+    @property
+    def count(self):
+        return 1 + len(self._others)
+
+    @property
+    def written(self):
+        """The names of the parameters and buffers that some Program updates."""
+        every = [self.main, *self._others.values()]
+        return {
+            r.name for p in every for r in p.module.results if r.role in ("parameter", "buffer")
+        }
+
     def check_constants(self, all_values=False):
         """StateError where a Program has a constant that is no longer what it was. With `all_values` those of large ones count, too."""
         for loaded in (self.main, *self._others.values()):

@@ -5,6 +5,7 @@ import contextlib
 import operator
 import random
 import sys
+import warnings
 from itertools import chain
 
 import torch
@@ -59,6 +60,7 @@ class Flags:
 
     def __init__(self, model):
         self._model, self._modules, self._parameters = model, [], []
+        self._has_warned = False
         self._read()
 
     def _read(self):
@@ -95,12 +97,24 @@ class Flags:
             if parameter.requires_grad != requires
         }
 
+    def _warn_of_eval(self):
+        if not self._has_warned and any(training for *_, training in self._modules):
+            self._has_warned = True
+            warnings.warn(
+                "the model is in eval mode, and the step trains in the mode in which it was captured; expected model.train() before"
+                " the step, or tandem.compile in eval mode, to train without dropout and with running statistics",
+                stacklevel=2,
+            )
+
     def check(self, may_thaw=False):
         """Raises StateError where one is another now, but for parameters that freeze and thaw. A model that was put into eval mode as a whole, to be evaluated,
-        goes on training as it was captured.
+        goes on training as it was captured, and a warning says so once.
         """
         self.follow()
-        modules = self._modules if any(m.training for _, m, _ in self._modules) else ()
+        modules = self._modules
+        if not any(m.training for _, m, _ in modules):
+            self._warn_of_eval()
+            modules = ()
         for name, module, training in modules:
             if module.training != training:
                 raise StateError(

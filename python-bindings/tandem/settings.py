@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch.optim import optimizer as of_optimizers
 
+from .accumulators import ON_NODE, Accumulators
 from .locations import is_of_library
 from .optimizers import own_step_of
 from .outside import HOOKS, code_of, global_hooks, reads_of, unwrapped
@@ -218,7 +219,9 @@ class Settings:
             self._modules.are_same()
             and self._compared.are_same()
             and self._hooks_of_tensors() == self._tensor_hooks
+            and self._accumulators.are_same()
             and detects_anomalies() == self._detects
+            and torch.get_default_dtype() == self._dtype
         )
 
     def texts(self):
@@ -236,6 +239,8 @@ class Settings:
         found |= self._of_tensors()
         self._detects = detects_anomalies()
         found["torch.autograd.set_detect_anomaly"] = str(self._detects)
+        self._dtype = torch.get_default_dtype()
+        found["torch.get_default_dtype"] = str(self._dtype)
         found |= self._of_reads()
         return {name: text for name, text in found.items() if unit_of(name) not in self._ignored}
 
@@ -296,7 +301,11 @@ class Settings:
                 if hooks := getattr(parameter, attribute):
                     what = f"parameter {name!r}: {text}"
                     found[what] = self._names.of_all(hooks.values())
-        return found
+        self._accumulators = Accumulators(self._model.named_parameters())
+        return found | {
+            f"parameter {name!r}: {ON_NODE}": self._names.of_all(hooks)
+            for name, hooks in self._accumulators.hooks.items()
+        }
 
     def _hooks_of_tensors(self):
         """Those of parameters that have some."""

@@ -11,6 +11,7 @@ import torch
 
 from . import checkpoint, copies, hyperparameters
 from . import job as jobs
+from .ambient import check_around, check_gradients
 from .clipping import NORM, expect_none_behind
 from .counts import Counts
 from .errors import RunError, StateError, TandemError
@@ -137,7 +138,7 @@ class Step:
         )
         expect_none_behind(model)
         expect_current_values(model, self)
-        self._trained = Trained(model, self._programs.updated)
+        self._trained = Trained(self)
         self._rates_checked = False
         self._varying = recipe.wanted.varying if recipe is not None else frozenset()
         # They may be none: of a loss that no parameter decides.
@@ -237,6 +238,7 @@ class Step:
 
     def _ready(self):
         """Checks the torch model and optimizer, as far as a step reads them. The report."""
+        check_gradients(StateError)
         self._varying |= self._captured.check_options()
         rates = self._rates(self._optimizer.param_groups)
         self._watch.check_groups()
@@ -253,6 +255,7 @@ class Step:
 
     def _report(self):
         """What the processes of a job tell each other before a step: what must be alike, and what was changed."""
+        check_around("step", StateError)
         self._check_values()
         self._trained.check()
         self._programs.check_constants(all_values=self._watch.count())
@@ -474,8 +477,7 @@ class Step:
         """What the torch model and optimizer have now has been seen."""
         self._watch.begin(with_model, with_optimizer)
         self._captured.note_shared()
-        if with_model:
-            self._trained.take_over()
+        self._trained.take_over(with_model, with_optimizer)
         self.is_ahead |= with_model
         self._rates_checked = False
 

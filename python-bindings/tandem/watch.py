@@ -9,7 +9,9 @@ NumPy, or a pointer are not counted by PyTorch: with `TANDEM_WATCH=N` every Nth 
 import gc
 import operator
 import os
+import sys
 import zlib
+from collections import defaultdict
 
 import torch
 from torch.optim.lr_scheduler import LRScheduler
@@ -88,6 +90,27 @@ def _modules(model):
     return [(m, list(m._modules.values()), len(m._parameters)) for m in model.modules()]
 
 
+class _Noting(defaultdict):
+    """A state that counts how often it was cleared, as one without entries looks the same afterwards. Copies are plain."""
+
+    clears = 0
+
+    def clear(self):
+        self.clears += 1
+        super().clear()
+
+    def __reduce__(self):
+        return defaultdict, (self.default_factory,), None, None, iter(self.items())
+
+
+def _note_clears(optimizer):
+    """Where nothing else has the state of an optimizer, it is put into one that notes when it is cleared."""
+    held = vars(optimizer)
+    # The entry there and the argument.
+    if type(held.get("state")) is defaultdict and sys.getrefcount(held["state"]) == 2:
+        held["state"] = _Noting(held["state"].default_factory, held["state"])
+
+
 def is_equal(a, b):
     """To the bit, so that a NaN is itself."""
     if not isinstance(a, torch.Tensor) or a.is_meta or a.shape != b.shape or a.dtype != b.dtype:
@@ -125,7 +148,9 @@ class Watch:
             self._tensors, self._rewritten = _Tensors(self._held), []
             self._hashes = _Hashes(self._held if self._period else [])
         if with_optimizer:
+            _note_clears(self._optimizer)
             self._state = self._optimizer.state
+            self._clears = getattr(self._state, "clears", 0)
             self._entries, self._is_state_rewritten = len(self._state), False
             entries = [t for e in self._state.values() for t in e.values()]
             entries = [t for t in entries if isinstance(t, torch.Tensor)]
@@ -192,6 +217,7 @@ class Watch:
         return (
             state is not self._state
             or len(state) != self._entries
+            or getattr(state, "clears", 0) != self._clears
             or self._state_tensors.are_changed()
             or self._is_state_rewritten
         )

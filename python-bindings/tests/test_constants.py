@@ -136,6 +136,54 @@ def test_networks_that_train_in_turns(batches):
             then.load(model=both)
 
 
+def by_adam(model):
+    return torch.optim.Adam(model.parameters(), 0.1)
+
+
+def test_two_steps_of_one_model(batches):
+    """Each trains what the other does, by one optimizer."""
+    model = nn.Sequential(nn.BatchNorm1d(4, dtype=torch.float64), net())
+    twin = copy.deepcopy(model)
+    optimizer, own = by_adam(model), by_adam(twin)
+    losses = [lambda m, x: m(x).square().mean(), lambda m, x: m(x).abs().mean() * 3]
+    steps = [tandem.compile(model, loss, optimizer, batches[0]) for loss in losses]
+    steps[0](batches[0])
+    with pytest.raises(tandem.StateError, match="'0.weight' was trained by another step"):
+        steps[1](batches[0])
+    with pytest.warns(UserWarning, match="load: the model has the values that it had before"):
+        steps[1].load(model=model)
+    steps[0].sync_to(model)
+    steps[1].load(model=model)
+    with pytest.raises(tandem.StateError, match="optimizer: its state of '0.weight' was updated"):
+        steps[1](batches[0])
+    for step in steps:
+        step.load(model=twin, optimizer=own)
+    for batch in batches:
+        for step, then, loss in zip(steps, steps[::-1], losses, strict=True):
+            own.zero_grad()
+            expected = loss(twin, batch)
+            expected.backward()
+            own.step()
+            torch.testing.assert_close(step(batch), expected.detach(), rtol=1e-9, atol=0)
+            step.sync_to(model, optimizer)
+            then.load(model=model, optimizer=optimizer)
+
+
+def test_parts_of_two_models_that_two_steps_train(batches):
+    """What one step trains alone is not the other's; steps whose models have a part in common have."""
+    part = net()
+    models = [nn.Sequential(part), nn.Sequential(part, nn.Tanh())]
+    steps = [compiled(m, lambda m, x: m(x).square().mean(), batches[0]) for m in models]
+    apart = compiled(copy.deepcopy(models[0]), lambda m, x: m(x).square().mean(), batches[0])
+    steps[0](batches[0])
+    apart(batches[0])
+    with pytest.raises(tandem.StateError, match="'0.0.weight' was trained by another step"):
+        steps[1](batches[0])
+    steps[0].sync_to(models[0])
+    steps[1].load(model=models[1])
+    steps[1](batches[0])
+
+
 def test_parameters_of_the_model_from_a_list(batches):
     model = net()
     weights = [p for p in model.parameters() if p.dim() > 1]

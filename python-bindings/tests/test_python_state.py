@@ -7,6 +7,7 @@ import itertools
 import queue
 import random
 import sys
+import warnings
 from collections import OrderedDict, deque
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -507,6 +508,11 @@ def test_flags_that_are_no_longer_those_of_the_capture():
         step(BATCHES[1])
     model.train()
     step(BATCHES[1])
+    model.eval()
+    with pytest.warns(UserWarning, match="the model is in eval mode, and the step trains in"):
+        step(BATCHES[1])
+    with warnings.catch_warnings(action="error"):  # once
+        step(BATCHES[1])
 
 
 class Annealed(nn.Module):

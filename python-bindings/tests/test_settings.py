@@ -1,5 +1,6 @@
 """Python that changes behind tandem.compile: a step is what eager makes of it then, or a StateError that names it."""
 
+import contextlib
 import copy
 import functools
 import types
@@ -14,6 +15,8 @@ from torch import nn
 from torch.nn.modules import module as of_modules
 from torch.nn.utils import parametrizations, parametrize, weight_norm
 from torch.optim import optimizer as of_optimizers
+from torch.overrides import TorchFunctionMode
+from torch.utils.flop_counter import FlopCounterMode
 
 BATCHES = [torch.randn(8, 6, generator=torch.Generator().manual_seed(i)).double() for i in range(3)]
 GAIN = 1.0
@@ -314,7 +317,14 @@ def normed_by_parametrization(model, optimizer):
     parametrizations.spectral_norm(model.parts[0])
 
 
+def accumulator(m, o):
+    node = m.first.weight.view_as(m.first.weight).grad_fn.next_functions[0][0]
+    m.kept = node  # PyTorch forgets one that nobody has.
+    node.register_prehook(lambda gradients: (gradients[0] / 2,))
+
+
 REFUSED = {
+    accumulator: r"parameter 'first.weight': hooks on the node .* is accumulator.* now, expected",
     post_accumulate: r"parameter 'first.weight': hooks behind .* is post_accumulate.* now, expected",
     step_hook: "optimizer: hooks before its step is step_hook.* now, expected",
     behind_step_hook: "optimizer: hooks behind its step is behind_step_hook.* now, expected",
@@ -348,6 +358,80 @@ def test_hooks_of_all_optimizers():
     finally:
         handle.remove()
     pair.train(BATCHES[0])
+
+
+def test_a_hook_of_an_accumulator_that_is_removed_and_one_from_before():
+    pair = Pair()
+    parameter = pair.model.first.weight
+    node = parameter.view_as(parameter).grad_fn.next_functions[0][0]
+    handle = node.register_hook(lambda *_: None)
+    with pytest.raises(tandem.StateError, match="hooks on the node that accumulates its gradient"):
+        pair.step(BATCHES[0])
+    with pytest.raises(tandem.CaptureError, match="'first.weight': found hooks on the node that"):
+        tandem.export(pair.model, pair.loss, pair.optimizer, BATCHES[0])
+    handle.remove()
+    pair.train(BATCHES[0])
+
+
+class Doubling(TorchFunctionMode):
+    def __torch_function__(self, function, kinds, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        return result * 2 if function is F.linear else result
+
+
+AROUND = {
+    "gradients switched off": [
+        torch.no_grad,
+        torch.inference_mode,
+        lambda: torch.set_grad_enabled(False),
+    ],
+    "called under torch.autocast": [lambda: torch.autocast("cpu", torch.bfloat16)],
+    "called under the mode Doubling": [Doubling],
+    "called under saved_tensors_hooks": [
+        lambda: torch.autograd.graph.saved_tensors_hooks(lambda x: x * 2, lambda x: x)
+    ],
+}
+
+
+def test_what_is_switched_on_around_a_step():
+    pair = Pair()
+    for words, contexts in AROUND.items():
+        for context in contexts:
+            with context(), pytest.raises(tandem.StateError, match=words) as error:
+                pair.step(BATCHES[0])
+            assert "\n" not in str(error.value)
+            with contextlib.ExitStack() as stack:
+                stack.enter_context(context())
+                if "gradients" not in words:
+                    stack.enter_context(pytest.raises(tandem.TandemError, match=words))
+                pair.step.evaluate(BATCHES[0])
+    with (
+        torch.autocast("cpu", torch.bfloat16),
+        pytest.raises(tandem.CompileError, match="autocast"),
+    ):
+        tandem.compile(pair.model, pair.loss, pair.optimizer, BATCHES[0])
+    # What changes no number may be there.
+    with torch.device("cpu"), torch.autograd.graph.save_on_cpu(), FlopCounterMode(display=False):
+        pair.train(BATCHES[0])
+
+
+def test_another_default_type():
+    """Of numbers that a loss makes."""
+    model = nn.Linear(6, 6).double()
+    twin = copy.deepcopy(model)
+
+    def loss(model, batch):
+        return (model(batch) * torch.full((), 1 / 3)).square().mean()
+
+    step = tandem.compile(model, loss, torch.optim.SGD(model.parameters(), 0.0), BATCHES[0])
+    before = torch.get_default_dtype()
+    try:
+        for dtype in (torch.float64, torch.float32):
+            torch.set_default_dtype(dtype)
+            expected = loss(twin, BATCHES[0]).detach()
+            torch.testing.assert_close(step(BATCHES[0]), expected, rtol=1e-13, atol=0)
+    finally:
+        torch.set_default_dtype(before)
 
 
 class Holder:

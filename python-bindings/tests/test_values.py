@@ -5,6 +5,7 @@ import inspect
 import subprocess
 import sys
 import threading
+from collections import defaultdict
 
 import pytest
 import tandem
@@ -501,3 +502,28 @@ def test_a_timeline_takes_little_memory_per_event(tmp_path):
     events = path.read_text().count('"ph":"X"')
     assert events > 50_000
     assert int(done.stdout) <= 200 * events
+
+
+def test_a_state_that_is_cleared_before_it_was_copied():
+    model = nn.Linear(4, 2).double()
+    twin = copy.deepcopy(model)
+    optimizers = [torch.optim.Adam(m.parameters(), 0.1) for m in (model, twin)]
+    batch = torch.ones(4, 4, dtype=torch.float64)
+
+    def loss(model, batch):
+        return model(batch).square().mean()
+
+    step = tandem.compile(model, loss, optimizers[0], batch)
+    assert type(copy.deepcopy(optimizers[0]).state) is defaultdict
+    for _ in range(3):
+        loss(twin, batch).backward()
+        optimizers[1].step()
+        optimizers[1].zero_grad()
+        step(batch)
+        for optimizer in optimizers:
+            optimizer.state.clear()
+        with pytest.raises(tandem.StateError, match="optimizer: its state was changed after"):
+            step(batch)
+        step.sync_to(model)
+        step.load(model=model, optimizer=optimizers[0])
+    torch.testing.assert_close(step.state_dict(), twin.state_dict(), rtol=1e-9, atol=0)
