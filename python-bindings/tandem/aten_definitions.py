@@ -17,6 +17,8 @@ _SAME = {
     _aten.cov.default: "cov",
     _aten.corrcoef.default: "corrcoef",
     _aten.histc.default: "histc",
+    _aten.segment_reduce.default: "segment_reduce",
+    _aten.combinations.default: "combinations",
     _aten.bincount.default: "bincount",
     _aten.allclose.default: "allclose",
     _aten.index_reduce.default: "index_reduce",

@@ -163,6 +163,25 @@ EDGES = {
         ],
         of([3.0, 1.0, 2.0, 1.0], [0.0, -INF, -1.0, INF]),
     ),
+    "segments": (
+        lambda x: [
+            torch.segment_reduce(x, how, offsets=torch.tensor([0, 1, 1, 4]), initial=initial)
+            for how in ("sum", "mean", "max", "min", "prod")
+            for initial in (None, 2.0)
+        ],
+        of([1.0, 0.0], [3.0, 4.0], [5.0, 2.0], [5.0, 7.0]),
+    ),
+    "segments by lengths": (
+        lambda x: [
+            torch.segment_reduce(x, how, lengths=torch.tensor([[1, 2], [3, 0], [2, 1]]), axis=1)
+            for how in ("sum", "mean", "max")
+        ],
+        of([1.0, 0.0, 3.0], [-INF, NAN, INF], [-INF, -INF, -INF]),
+    ),
+    "combinations": (
+        lambda x: [torch.combinations(x, 3), torch.combinations(x, 2, True)],
+        of(1.0, 2.0, 4.0, NAN),
+    ),
     "least integers": (
         lambda x: [
             x,
