@@ -218,6 +218,15 @@ EDGES = {
         ],
         of([0.1, 0.7], [1.0, 0.3], [2.0, -1.0], [0.5, -0.2], [0.3, 1.1]),
     ),
+    "smoothed resizing, by ATen's names": (
+        lambda x: [
+            torch.ops.aten._upsample_bilinear2d_aa(x[None, None], [2, 2], False, None, None),
+            torch.ops.aten._upsample_bicubic2d_aa.default(x[None, None], [4, 2], True),
+            torch.ops.aten._upsample_bilinear2d_aa.vec(x[None, None], None, False, [0.5, 0.7]),
+            torch.ops.aten._upsample_bilinear2d_aa.default(x[None, None], [2, 2], False, 0.7, 0.6),
+        ],
+        of([0.0, 1.0, 2.0, 0.5], [4.0, 3.0, 2.0, 1.0], [1.0, 5.0, 0.0, 1.0]),
+    ),
     "linspace of one": (lambda x: x * torch.linspace(0.5, 1.5, 1, dtype=DOUBLE), of(1.0)),
 }
 
