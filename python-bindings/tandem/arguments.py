@@ -98,8 +98,6 @@ def parameters_of(model):
     """[(argument, parameter)], each tensor once, under its first name."""
     if not isinstance(model, torch.nn.Module):
         raise CaptureError(f"model: found {type(model).__name__}, expected a torch.nn.Module")
-    if isinstance(model, torch.jit.ScriptModule):
-        raise CaptureError("model: found a ScriptModule, expected the torch.nn.Module behind it")
     check_wrappers(model)
     groups = _group_names(model.named_parameters(remove_duplicate=False))
     for name, (tensor, _) in groups.items():
