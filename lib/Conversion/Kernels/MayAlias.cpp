@@ -66,6 +66,35 @@ static bool isReadFor(Value from, Value to,
   return true;
 }
 
+/// Whether one operand may decide what the operator gives, whatever the others
+/// are: then the code may give it without them.
+static bool mayIgnoreOperands(Operation *op) {
+  bool isInteger = getElementTypeOrSelf(op->getResult(0)).isInteger();
+  return isa<nn::LogicalAndOp, nn::LogicalOrOp>(op) ||
+         (isInteger && isa<nn::MulOp, nn::RemainderOp>(op));
+}
+
+/// Whether `to` cannot be stored before `from` is loaded. A selection of
+/// something else can: where its condition is one for all elements, LLVM makes
+/// a loop of its own of it, or one call that fills the buffer.
+static bool needs(Value to, Value from, llvm::DenseMap<Value, bool> &known) {
+  Operation *op = to.getDefiningOp();
+  if (to == from || !op)
+    return to == from;
+  if (auto found = known.find(to); found != known.end())
+    return found->second;
+  auto isNeeded = [&](Value operand) { return needs(operand, from, known); };
+  bool found;
+  if (auto select = dyn_cast<nn::SelectOp>(op))
+    found = isNeeded(select.getCondition()) ||
+            llvm::all_of(llvm::drop_begin(op->getOperands()), isNeeded);
+  else if (mayIgnoreOperands(op))
+    found = llvm::all_of(op->getOperands(), isNeeded);
+  else
+    found = llvm::any_of(op->getOperands(), isNeeded);
+  return known[to] = found;
+}
+
 /// Whether the terminator and what `to` does not depend on read nothing of
 /// `from` themselves.
 static bool isOnlyLoadedFor(Value from,
@@ -101,6 +130,8 @@ bool tandem::mayAlias(func::FuncOp kernel, unsigned input, unsigned output) {
   // Loads may move below stores to other buffers, but not below the store of a
   // value that depends on them.
   llvm::DenseSet<Value> dependences = getDependences(to);
-  return reduces ? isReadFor(from, to, dependences)
-                 : isOnlyLoadedFor(from, dependences);
+  llvm::DenseMap<Value, bool> known;
+  if (reduces || !needs(to, from, known))
+    return isReadFor(from, to, dependences);
+  return isOnlyLoadedFor(from, dependences);
 }

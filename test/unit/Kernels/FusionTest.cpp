@@ -265,6 +265,30 @@ TEST(Fusion, AnUpdateByTheNormMayBeInPlace) {
   expectEqualInPlace(*module, {{0, 0}, {2, 1}});
 }
 
+/// A moment becomes 0 where the number `%c` says so, which is known
+/// before the moment is read; what is left of it goes into the parameter.
+constexpr char kChosen[] = R"(
+    func.func @chosen(%p: tensor<3x6xf64>, %m: tensor<3x6xf64>, %v: tensor<3x6xf64>, %c: tensor<f64>) -> (tensor<3x6xf64>, tensor<3x6xf64>, tensor<3x6xf64>) {
+      %0 = nn.constant dense<0.0> : tensor<f64> -> tensor<f64>
+      %1 = nn.compare gt %c, %0 : (tensor<f64>, tensor<f64>) -> tensor<i1>
+      %2 = nn.add %p, %m : (tensor<3x6xf64>, tensor<3x6xf64>) -> tensor<3x6xf64>
+      %3 = nn.select %1, %0, %m : (tensor<i1>, tensor<f64>, tensor<3x6xf64>) -> tensor<3x6xf64>
+      %4 = nn.exp %v : (tensor<3x6xf64>) -> tensor<3x6xf64>
+      %5 = nn.select %1, %v, %4 : (tensor<i1>, tensor<3x6xf64>, tensor<3x6xf64>) -> tensor<3x6xf64>
+      %6 = nn.add %2, %4 : (tensor<3x6xf64>, tensor<3x6xf64>) -> tensor<3x6xf64>
+      return %6, %3, %5 : tensor<3x6xf64>, tensor<3x6xf64>, tensor<3x6xf64>
+    })";
+
+TEST(Fusion, WhatASelectionMayLeaveOutIsNotInPlace) {
+  std::unique_ptr<MLIRContext> context = makeContext();
+  auto module = parse(*context, kChosen);
+  auto function = *module->getOps<func::FuncOp>().begin();
+  EXPECT_TRUE(mayAlias(function, 0, 0));
+  EXPECT_FALSE(mayAlias(function, 1, 1)); // the parameter needs it, too
+  EXPECT_TRUE(mayAlias(function, 2, 2));  // both choices need it
+  expectEqualInPlace(*module, {{0, 0}, {2, 2}});
+}
+
 TEST(Fusion, NumbersMayBeInPlace) {
   std::unique_ptr<MLIRContext> context = makeContext();
   auto module = parse(*context, R"(
