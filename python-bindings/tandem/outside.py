@@ -118,8 +118,9 @@ def _of_attribute(value, name):
     entries = [_of_dict(held, name)] if type(held) is dict else []
     if entries and name in held:
         return entries
-    if isinstance(value, torch.nn.Module) and name in held.get("_modules", ()):
-        return [_of_dict(held["_modules"], name)]
+    for part in PARTS_OF_MODULES if isinstance(value, torch.nn.Module) else ():
+        if name in held.get(part, ()):
+            return [_of_dict(held[part], name)]
     kinds = value.__mro__ if isinstance(value, type) else type(value).__mro__
     kind = next((kind for kind in kinds if name in vars(kind)), None)
     if kind is None:
@@ -247,7 +248,8 @@ def _paths(code):
 def _variables_of(called):
     """{kind: {name: value, or its cell}, for each kind of variables}."""
     code, closure = called.function.__code__, called.function.__closure__ or ()
-    own = {code.co_varnames[0]: called.owner} if called.owner is not None else {}
+    has_owner = called.owner is not None and code.co_argcount > 0
+    own = {code.co_varnames[0]: called.owner} if has_owner else {}
     cells = dict(zip(code.co_freevars, closure, strict=True))
     return {"global": called.function.__globals__, "cell": cells, "local": own}
 
@@ -301,6 +303,8 @@ def _reads_of_one(reads, called, modules):
             for part in (steps, steps[:-1])
         )
         enough = len(steps) >= (1 if isinstance(value, torch.Tensor) else least)
+        if is_there and _is_registered(entries, values, modules):
+            continue  # What the model has is followed as its values.
         if is_there and entries and (kind != "local" or enough):
             reads.touched[text] = entries, value
             if (kind, name, steps) in unwritten:
@@ -315,6 +319,14 @@ def _reads_of_one(reads, called, modules):
             calls += new + [_Called(c.function, o) for c in new for o in owners if not c.owner]
             _add_arguments(reads, value, text)
     return calls
+
+
+def _is_registered(entries, values, modules):
+    """Whether it is a parameter or a buffer of one of `modules`."""
+    if not entries or not values[1:] or id(values[-2]) not in modules:
+        return False
+    held = vars(values[-2])
+    return any(entries[-1].owner is held[part] for part in ("_parameters", "_buffers"))
 
 
 def _text(name, steps):
@@ -357,6 +369,9 @@ def code_of(modules, loss_fn):
 def _of_user(hooks):
     return [h for h in hooks if not (isinstance(h, types.FunctionType) and is_of_library(h))]
 
+
+# Attributes of a module that hold what it names.
+PARTS_OF_MODULES = ("_parameters", "_buffers", "_modules")
 
 # {attribute of a module: what it holds}.
 HOOKS = {

@@ -19,10 +19,9 @@ from torch.optim import optimizer as of_optimizers
 from .accumulators import ON_NODE, Accumulators
 from .locations import is_of_library
 from .optimizers import own_step_of
-from .outside import HOOKS, code_of, global_hooks, reads_of, unwrapped
+from .outside import HOOKS, PARTS_OF_MODULES, code_of, global_hooks, reads_of, unwrapped
 from .python_state import Modules, detects_anomalies, name_of_place
 from .snapshots import are_same, contents, is_plain
-from .unregistered import named_parameters
 
 # Of what an attribute can be set to: what Python computes with beside tensors.
 _SETTINGS = (bool, int, float, str, type(None))
@@ -189,10 +188,6 @@ class Settings:
     def __init__(self, model, loss_fn, optimizer):
         self._model, self._loss_fn, self._optimizer = model, loss_fn, optimizer
         self._names, self._ignored = _Names(), set()
-        own = {id(parameter) for parameter in model.parameters()}
-        self._unregistered = [
-            (n, p) for n, p in named_parameters(model, optimizer) if id(p) not in own
-        ]
         self._captured, self._changes = self.texts(), {}
 
     def changes(self):
@@ -301,8 +296,7 @@ class Settings:
 
     def _of_tensors(self):
         self._tensor_hooks, found = self._hooks_of_tensors(), {}
-        named = [*self._model.named_parameters(), *self._unregistered]
-        for name, parameter in named if self._tensor_hooks else ():
+        for name, parameter in self._model.named_parameters() if self._tensor_hooks else ():
             for attribute, text in _TENSOR_HOOKS.items():
                 if hooks := getattr(parameter, attribute):
                     what = f"parameter {name!r}: {text}"
@@ -315,7 +309,7 @@ class Settings:
 
     def _hooks_of_tensors(self):
         """Those of parameters that have some."""
-        parameters = self._modules.parameters() + [p for _, p in self._unregistered]
+        parameters = self._modules.parameters()
         hooks = list(chain.from_iterable(map(of, parameters) for of in _OF_TENSORS))
         return [list(each.values()) for each in hooks if each] if any(hooks) else []
 
@@ -347,7 +341,19 @@ class Settings:
             return {}
         found = {}
         for inner, module in value.named_modules():
-            found |= self._of_module(f"{name}{inner and f', module {inner!r}'}", module)
+            where = f"{name}{inner and f', module {inner!r}'}"
+            found |= self._of_module(where, module) | self._of_parts(where, module)
+        return found
+
+    def _of_parts(self, where, module):
+        """What those of the model have beside attributes is followed by `Flags` and `Watch`."""
+        self._compared.add(module.__dict__, "training", module.training)
+        found = {f"{where}: training": str(module.training)}
+        for part in PARTS_OF_MODULES:
+            entries = module.__dict__[part]
+            self._compared.add_whole(entries)
+            for key, value in entries.items():
+                found[f"{where}: {key!r}"] = "None" if value is None else self._names.of(value)
         return found
 
     def _of_contents(self, name, value):

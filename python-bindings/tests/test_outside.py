@@ -163,6 +163,71 @@ def test_one_that_changes_in_each_step_is_told():
     assert warning.filename == __file__
 
 
+class Criterion(nn.Module):
+    """What a loss of PyTorch's may have: weights or none, and what it has learned."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("weight", None)
+        self.scale = nn.Parameter(torch.ones(6), requires_grad=False)
+        self.inner = nn.BatchNorm1d(6).eval()
+
+    def forward(self, x):
+        weighed = self.inner(x) * self.scale
+        return (weighed if self.weight is None else weighed * self.weight).square().mean()
+
+
+def test_tensors_of_a_module_that_are_replaced():
+    """Each is a constant of the step, until there is another in its place."""
+    criterion, model = Criterion(), nn.Linear(6, 6)
+
+    def loss(model, batch):
+        return criterion(model(batch)) * (2 if criterion.weight is None else criterion.weight.sum())
+
+    step = tandem.compile(model, loss, torch.optim.SGD(model.parameters(), 0.0), BATCH)
+    changes = {
+        "weight": (criterion, torch.arange(6.0)),
+        "scale": (criterion, nn.Parameter(torch.arange(6.0), requires_grad=False)),
+        "running_mean": (criterion.inner, torch.ones(6)),
+        "inner": (criterion, nn.Identity()),
+    }
+    for name, (owner, value) in changes.items():
+        setattr(owner, name, value)
+        torch.testing.assert_close(step(BATCH), loss(model, BATCH).detach(), msg=name)
+    criterion.inner = nn.BatchNorm1d(6)
+    with pytest.raises(tandem.StateError, match="module 'inner': .*expected what it was"):
+        step(BATCH)
+
+
+def gain():
+    return BETA
+
+
+def gained(module, x):
+    return gain() * module.layer(x)
+
+
+class Handing(nn.Module):
+    """Its forward pass hands the module to a function, and calls one without arguments."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(6, 6)
+
+    def forward(self, x):
+        return gained(self, x) * gain()
+
+
+def test_functions_without_arguments():
+    _, put = of_a_global()
+    put(1.0)
+    model = Handing()
+    step = tandem.compile(model, error, torch.optim.SGD(model.parameters(), 0.0), BATCH)
+    for beta in (1.0, 0.5):
+        put(beta)
+        torch.testing.assert_close(step(BATCH), error(model, BATCH).detach())
+
+
 def names(function):
     return sorted(name.split("'")[1] for name in read_outside(function, (float, int, str)))
 
