@@ -142,17 +142,15 @@ def kept(model, outside, begin, left, stays):
 
 
 def as_begin(left, of_number=lambda number: number):
-    """With tensors that are in no trace in the place of those that were in one. Containers in which nothing is another are the same."""
+    """With tensors that are in no trace in the place of those that were in one."""
 
     def stand_in(value):
         if isinstance(value, torch.Tensor):
-            return torch.zeros(value.shape, dtype=value.dtype) if is_traced(value) else value
+            return torch.zeros(value.shape, dtype=value.dtype)
         if type(value) in (list, tuple):
-            items = list(map(stand_in, value))
-            return value if are_same(items, value) else type(value)(items)
+            return type(value)(map(stand_in, value))
         if type(value) is dict:
-            entries = {key: stand_in(entry) for key, entry in value.items()}
-            return value if are_same(entries.values(), value.values()) else entries
+            return {key: stand_in(entry) for key, entry in value.items()}
         return of_number(value)
 
     return {part: (name, list(map(stand_in, values))) for part, (name, values) in left.items()}

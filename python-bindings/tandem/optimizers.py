@@ -140,8 +140,7 @@ class FunctionalOptimizer:
                     raise CaptureError(
                         f"optimizer parameter group {g}: parameter {position} with shape"
                         f" {tuple(tensor.shape)}"
-                        " is not a parameter of the model, expected an attribute of one of its modules, as nn.Parameter,"
-                        " nn.ParameterList and nn.ModuleList are, or in a list, tuple or dict there"
+                        " is not a parameter of the model"
                     )
                 group.parameters.append(index_of[id(tensor)])
             groups.append(group)
@@ -361,6 +360,12 @@ class FunctionalOptimizer:
             return frozenset()
         state = self.traced.states(*self._tensor_and_options(name))
         return state.numbers | ({"step"} if state.counts == "number" else set())
+
+    def constants_in(self, name):
+        """{name: value} of what stays the same in a parameter's state from its first step on: truths, texts and None."""
+        if self.traced is None:
+            return {}
+        return self.traced.states(*self._tensor_and_options(name)).constants
 
     def _state_names(self, options):
         if self.kind == "SGD":

@@ -158,8 +158,8 @@ class Programs:
         self._last_made, self._idle = ({}, main.module.mlir), Counter()
         self._ways = {}  # The guards of the captures that differ in nothing else.
         if recipe is not None:
-            self._trained = Flags(recipe.model, recipe.optimizer).trained
-            self._flags = Flags(recipe.model, recipe.optimizer)
+            self._trained = Flags(recipe.model).trained
+            self._flags = Flags(recipe.model)
             self._settings = Settings(recipe.model, recipe.loss_fn, recipe.optimizer)
 
     @property

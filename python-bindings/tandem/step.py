@@ -34,7 +34,6 @@ from .state_dicts import (
 )
 from .timeline import check_place, report
 from .types import DTYPES, is_number
-from .unregistered import named_parameters, places_of
 from .watch import Watch, check_schedulers, is_same_state
 
 # Key of a Tandem step's own values in an optimizer's state dict; torch.optim ignores it.
@@ -110,13 +109,10 @@ class Step:
         self._cluster, self._recompute = cluster, recompute
         self.module, self.bytes = module, program
         self._model_keys = names_of_state(model)
-        named = list(named_parameters(model, optimizer))
-        self._parameter_names = {id(p): name for name, p in named}
+        self._parameter_names = {id(p): name for name, p in model.named_parameters()}
         self._optimizer = optimizer
-        self._flags = Flags(model, optimizer)
-        # Names of what the optimizer trains, and the model holds without having registered it.
-        self.unregistered = [place.name for place in places_of(model, optimizer)]
-        self._captured = FunctionalOptimizer(optimizer, named)
+        self._flags = Flags(model)
+        self._captured = FunctionalOptimizer(optimizer, list(model.named_parameters()))
         self._counted_of = {}
         self._compiled = compiled
         self._last = main = Loaded(module, program, threads, store, graph)
@@ -141,8 +137,8 @@ class Step:
             False  # of the torch model's values: it has trained since these were its own
         )
         expect_none_behind(model)
-        expect_current_values(model, named, self)
-        self._trained = Trained(self, named)
+        expect_current_values(model, self)
+        self._trained = Trained(self)
         self._rates_checked = False
         self._varying = recipe.wanted.varying if recipe is not None else frozenset()
         # They may be none: of a loss that no parameter decides.
@@ -418,6 +414,8 @@ class Step:
                 entries = {"step": own, **entries}
             for number in self._captured.numbers_in(name) & entries.keys():
                 entries[number] = plain_number(entries[number])
+            if name in updated:
+                entries |= self._captured.constants_in(name)
             yield index, name, entries
 
     def _groups(self, groups, rank=None):
@@ -509,7 +507,8 @@ class Step:
             if entries:
                 counted = "step" in entries and self._counts_in_state(name)
                 counts[name] = count_of(what, entries["step"]) if counted else None
-            lost = [s for s, value in entries.items() if s != "step" and value is not None]
+            known = {"step", *self._captured.constants_in(name)}
+            lost = [s for s, value in entries.items() if s not in known and value is not None]
             if lost and not states[name] and not is_same_state(entries, untrained.get(index, {})):
                 raise StateError(
                     f"{what}: has state {lost[0]!r} of parameter {name!r}, which has no gradient in the step; thaw it before"
