@@ -30,7 +30,7 @@ def _count_hooks():
 
 def _dicts_of(parameter):
     """The dicts of hooks that are not empty, of a parameter that requires a gradient."""
-    with torch.enable_grad():
+    with torch.inference_mode(False), torch.enable_grad():
         node = parameter.view_as(parameter).grad_fn.next_functions[0][0]
     found = []
 
@@ -54,7 +54,9 @@ class Accumulators:
 
     def _read(self):
         self._counted = self._count()
-        trained = [(n, p) for n, p in self._named if p.requires_grad and p.is_leaf]
+        trained = [
+            (n, p) for n, p in self._named if p.requires_grad and p.is_leaf and not p.is_inference()
+        ]
         self._dicts = {name: dicts for name, p in trained if (dicts := _dicts_of(p))}
         self.hooks = self._now()
 

@@ -92,8 +92,8 @@ def copy_in(step, model, optimizer):
     """What `Step.load` says."""
     values = {}
     if model is not None:
-        warn_of_others(model, step)
         pairs = [pair for pair in _pairs(step, model) if pair[0].role != "state"]
+        warn_of_others(model, step)
         values = {argument.key: _taken(whats) for argument, whats in pairs}
     state = None
     if optimizer is not None:
