@@ -32,6 +32,9 @@ _MODULE = re.compile(rb"module (\{|@|attributes)|[#!][\w.]+ = ")
 
 STEP = Kind("a step as text", _MODULE.match)
 VALUES = Kind("the values of a step", _has_values)
+CHECKPOINT = Kind(
+    "the index of a checkpoint", lambda head: head.startswith(b'{"format": "tandem checkpoint"')
+)
 EXPLANATION = Kind("an explanation", lambda head: head.startswith(b'{\n  "mesh": '))
 TIMELINE = Kind("a timeline", lambda head: head.startswith(b'{"displayTimeUnit":"ms","tandem":'))
 

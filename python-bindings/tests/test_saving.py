@@ -765,6 +765,31 @@ def rewrite(folder, change, sign=True):
     path.write_text(json.dumps(document))
 
 
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda p: p.write_text('{"of": "others"}'), "found a file that is not the index of a ch"),
+        (os.mkfifo, "found none, expected a regular file"),
+        (os.mkdir, "found none, expected a regular file"),
+    ],
+)
+def test_what_is_not_an_index_stays(good, tmp_path, make, words):
+    run, _ = good
+    path = tmp_path / index.NAME
+    make(path)
+    before = path.lstat()
+    with pytest.raises(tandem.CheckpointError, match=rf"cannot write '{index.NAME}': {words}"):
+        run.step.save(tmp_path)
+    assert path.lstat() == before and os.listdir(tmp_path) == [index.NAME]
+
+
+def test_an_index_takes_the_place_of_an_empty_file(good, tmp_path):
+    run, _ = good
+    (tmp_path / index.NAME).touch()
+    run.step.save(tmp_path)
+    run.step.load(tmp_path)
+
+
 @pytest.mark.parametrize("at", [0, 20, 5000, -1])
 def test_a_shard_with_another_bit(spoiled, at):
     run, folder, shard = spoiled
@@ -883,6 +908,7 @@ STRANGE = {
     "counts of another model": lambda c: c["training"]["counts"].update(other=3),
     "an optimizer of two lines": lambda c: c["training"].update(optimizer="Adam\nW"),
     "no extra": lambda c: c.update(extra={"dict": 3}),
+    "a hyperparameter without a name": lambda c: c["training"]["groups"][0]["dict"].append([0, 0]),
 }
 
 
@@ -1272,8 +1298,9 @@ def test_folders_that_cannot_be_saved_to(tmp_path):
     ):
         step.save(tmp_path / "file" / "below")
     assert (tmp_path / "file").read_text() == "mine"
-    with pytest.raises(tandem.CheckpointError, match="folder is 3, expected a path"):
-        step.save(3)
+    for name in (3, "", "\0"):
+        with pytest.raises(tandem.CheckpointError, match="folder is .*, expected a path"):
+            step.save(name)
     words = (
         r"^checkpoint: folder is a torch\S*Sequential, expected a path \(.*step.load\(model=.*\)$"
     )

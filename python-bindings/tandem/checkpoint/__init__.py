@@ -16,6 +16,7 @@ import secrets
 import torch
 
 from .. import job as jobs
+from .. import outputs
 from ..arguments import text_of
 from ..errors import CheckpointError
 from ..notices import tell
@@ -64,9 +65,10 @@ class StoredValues:
 
 def _path_of(folder, instead=""):
     try:
-        path = os.path.abspath(os.fsdecode(os.fspath(folder)))
-        os.path.exists(path)  # a ValueError for a text that names no file
-        return path
+        name = os.fsdecode(os.fspath(folder))
+        if not name or "\0" in name:
+            raise ValueError("no name of a file")
+        return os.path.abspath(name)
     except (TypeError, ValueError):
         raise CheckpointError(
             f"checkpoint: folder is {text_of(folder)}, expected a path{instead}"
@@ -150,6 +152,20 @@ def _check_whole(step, what):
         )
 
 
+def _check_place(folder, what):
+    """That the index takes the place of nothing, or of another one. Raises OSError."""
+    path = os.path.join(folder, indices.NAME)
+    if not os.path.lexists(path):
+        return
+    reason = "found none, expected a regular file"
+    if os.path.isfile(path):
+        reason = outputs.reason_against(path, outputs.CHECKPOINT)
+    if reason:
+        raise CheckpointError(
+            f"{what}: cannot write {indices.NAME!r}: {reason}; save to another folder"
+        )
+
+
 @contextlib.contextmanager
 def _told_as_error(what, name):
     try:
@@ -176,6 +192,7 @@ def _saving_in(job, folder, what):
                 f"{what}: found a file, expected a folder, or nothing, to save in"
             )
         with _told_as_error(what, os.path.basename(mark)):
+            _check_place(folder, what)
             files.make_folder(folder)
             indices.remove_unnamed(folder)
             stack.enter_context(marks.marked(folder, token))

@@ -131,9 +131,12 @@ class Training:
 
 
 def _groups_of(saved, names):
+    groups = plain.decode(saved["groups"])
+    for key in (key for group in groups for key in group):
+        if not isinstance(key, str):
+            raise ValueError(f"{key!r} is no name of a hyperparameter")
     return [
-        group | {"params": [names.get(name, name) for name in group["params"]]}
-        for group in plain.decode(saved["groups"])
+        group | {"params": [names.get(name, name) for name in group["params"]]} for group in groups
     ]
 
 
