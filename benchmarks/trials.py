@@ -244,15 +244,27 @@ def run(units, jobs, limit, memory, write):
 # ---- All of them
 
 
+def _lines_of(path):
+    """Those of a file of results. The last one of a process that was ended may be torn: its unit has no result."""
+    for text in path.read_text().splitlines() if path.exists() else ():
+        try:
+            yield json.loads(text)
+        except ValueError:
+            print(f"{path}: left out a line that breaks off: {text[:60]}", file=sys.stderr)
+
+
+def _ends_whole(file):
+    """Whether the next line may begin where a file of results ends."""
+    end = file.seek(0, os.SEEK_END)
+    file.seek(max(end - 1, 0))
+    return file.read() in (b"", b"\n")
+
+
 class Results:
     """The lines of a file: {"unit", "digest", "wall", "cases": {name: result}}. The last line of a unit counts."""
 
     def __init__(self, path):
-        self.path, self.lines = path, {}
-        if path.exists():
-            for text in path.read_text().splitlines():
-                line = json.loads(text)
-                self.lines[line["unit"]] = line
+        self.path, self.lines = path, {line["unit"]: line for line in _lines_of(path)}
 
     def is_done(self, unit, failed=False):
         line = self.lines.get(unit.name)
@@ -266,8 +278,9 @@ class Results:
         line = dict(unit=unit.name, digest=unit.digest, wall=wall, cases=cases)
         self.lines[unit.name] = line
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a") as file:
-            file.write(json.dumps(line) + "\n")
+        with self.path.open("ab+") as file:
+            begin = b"" if _ends_whole(file) else b"\n"
+            file.write(begin + json.dumps(line).encode() + b"\n")
 
     def of(self, units):
         """{unit: {case: result}} of those that there are."""
@@ -307,11 +320,25 @@ def report(results, goal, what="units", untried=True):
     return share >= goal and not any(result["status"] in BAD for result in cases.values())
 
 
+def _at_least_one(text):
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a whole number of at least 1")
+    return int(text)
+
+
+def _shard(text):
+    """(I, N)"""
+    part, _, parts = text.partition("/")
+    if not part.isdecimal() or not parts.isdecimal() or not 1 <= int(part) <= int(parts):
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected I/N with I from 1 to N")
+    return int(part), int(parts)
+
+
 def make_parser(description, path):
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("--only", nargs="*", default=["*"], help="names of units, with * and ?")
-    parser.add_argument("--shard", default="1/1", help="I/N: every Nth of them")
-    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--shard", type=_shard, default="1/1", help="I/N: every Nth of them")
+    parser.add_argument("--jobs", type=_at_least_one, default=1)
     parser.add_argument("--limit", type=float, default=120, help="seconds of CPU for a case")
     parser.add_argument("--memory", type=int, default=12, help="GiB for a process")
     parser.add_argument("--again", action="store_true", help="also units that have a result")
@@ -324,9 +351,11 @@ def make_parser(description, path):
 
 def wanted_of(units, options):
     """Those that the options name."""
-    part, parts = map(int, options.shard.split("/"))
-    patterns = options.only
-    named = [u for u in units if any(fnmatch.fnmatch(u.name, pattern) for pattern in patterns)]
+    part, parts = options.shard
+    for pattern in options.only:
+        if not fnmatch.filter([unit.name for unit in units], pattern):
+            sys.exit(f"--only: nothing is named {pattern!r}")
+    named = [u for u in units if any(fnmatch.fnmatch(u.name, p) for p in options.only)]
     return named[part - 1 :: parts]
 
 

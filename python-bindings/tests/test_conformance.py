@@ -95,6 +95,38 @@ def test_a_process_that_ends_takes_one_case(tmp_path):
     assert not again.is_done(trials.Unit("unit", unit.cases, "other digest"))
 
 
+def test_a_line_that_breaks_off_is_left_out(tmp_path, capsys):
+    """As of a process that was killed while it wrote: what comes before and behind it counts."""
+    path = tmp_path / "results.jsonl"
+    units = [trials.Unit(name, dict, "digest") for name in "abc"]
+    trials.Results(path).add(units[0], {}, 1)
+    with path.open("a") as file:
+        file.write('{"unit": "b", "dig')
+    assert [trials.Results(path).is_done(unit) for unit in units] == [True, False, False]
+    assert "left out a line that breaks off" in capsys.readouterr().err
+    trials.Results(path).add(units[2], {}, 1)
+    assert [trials.Results(path).is_done(unit) for unit in units] == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    "option",
+    [("--shard", "0/2"), ("--shard", "3/2"), ("--shard", "x"), ("--jobs", "0"), ("--jobs", "-1")],
+)
+def test_shards_and_jobs_are_counted_from_1(option, capsys):
+    with pytest.raises(SystemExit):
+        trials.make_parser("Results.", "results.jsonl").parse_args([*option])
+    assert f"argument {option[0]}: found {option[1]!r}, expected" in capsys.readouterr().err
+
+
+def test_shards_share_all_units():
+    units = [trials.Unit(str(i), dict, "") for i in range(7)]
+    parse = trials.make_parser("Results.", "results.jsonl").parse_args
+    parts = [trials.wanted_of(units, parse(["--shard", f"{i}/3"])) for i in (1, 2, 3)]
+    assert sorted(unit.name for part in parts for unit in part) == [u.name for u in units]
+    with pytest.raises(SystemExit, match="nothing is named 'x'"):
+        trials.wanted_of(units, parse(["--only", "3", "x"]))
+
+
 def test_a_reason_excuses_no_internal_error():
     assert trials.reason_of("operator aten.x is not supported") == "operator"
     assert trials.reason_of("nn.topk is planned 'as_wanted', element type") is None
