@@ -98,6 +98,8 @@ def make_options(
     _check_kind("plan", plan, path, "a preset, such as 'zero', or the path of a plan file")
     for name, value in {"cluster": cluster, "start": start, "problem_out": problem_out}.items():
         _check_kind(name, value, path, "the path of a file")
+        if value is not None and not os.fspath(value):
+            raise CompileError(f"{name} is '', expected the path of a file, or None for none")
     options.pins = [str(pin) for pin in check_pins(pins)]
     for name, value in {"presets": presets, "recompute": recompute}.items():
         _check_flag(name, value)

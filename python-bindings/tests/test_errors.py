@@ -557,6 +557,7 @@ def test_texts_that_ended_the_parser(text, expected):
         ("graph", None, "graph is None, expected True or False"),
         ("search", 5, "search is 5, expected the name of an algorithm"),
         ("cluster", 5, "cluster is 5, expected the path of a file"),
+        ("cluster", "", "cluster is '', expected the path of a file, or None for none"),
         ("cluster", "/dev/zero", "/dev/zero: has more than 16777216 bytes"),
         ("plan", "/dev/zero", "cannot read the plan file '/dev/zero': has more than"),
     ],

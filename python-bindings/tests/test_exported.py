@@ -193,6 +193,7 @@ def test_commands(folder, script, tmp_path, capsys):
         (["export", "{pt2}", "-o", "{pt2}"], "it is the input, expected another file"),
         (["export", "{pt2}", "-o", "{script}"], "found a file that is not a step as text"),
         (["export", "{pt2}", "-o", "{folder}"], "expected a regular file"),
+        (["export", "{pt2}", "-o", ""], "-o '': names no file, expected one such as step.mlir"),
         (
             ["export", "{pt2}", "-o", "x.safetensors"],
             "is where the values go, expected another suf",

@@ -53,6 +53,10 @@ def _is_too_large(file):
 def _check_outputs(options):
     """The two files; both are checked before anything is captured. Beside a FIFO or a device there are no values: None."""
     output = Path(options.output)
+    if not output.name:
+        raise ModelFileError(
+            f"-o {options.output!r}: names no file, expected one such as step.mlir"
+        )
     values = output.with_suffix(".safetensors")
     if values == output:
         raise ModelFileError(
