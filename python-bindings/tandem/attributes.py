@@ -179,9 +179,10 @@ def stand_ins(left):
 
 
 def put(model, left):
+    """Containers are copies, as the forward pass may put other tensors into them."""
     modules = dict(model.named_modules())
     for (name, key), value in left.items():
-        module = modules[name]
+        module, value = modules[name], pytree.tree_map(lambda leaf: leaf, value)
         if key in module._buffers:
             module._buffers[key] = value
         else:
@@ -189,7 +190,7 @@ def put(model, left):
 
 
 def used(left, graph):
-    """The first key of `left` with a tensor that the graph computes with, or None."""
+    """The first key of `left`, trees of tensors, with one that the graph computes with, or None."""
     constants = [
         getattr(graph, node.target)
         for node in graph.graph.nodes

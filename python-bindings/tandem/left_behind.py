@@ -15,10 +15,11 @@ import torch
 from .errors import CaptureError
 from .outside import code_of, reads_of
 from .python_state import name_of_place
-from .snapshots import Snapshot, Variable, are_same, contents, is_plain
+from .snapshots import OfClass, Snapshot, Variable, are_same, contents, is_plain, parts_of
 from .surroundings import is_traced
 
 _NUMBERS = (bool, int, float)
+_OF_OTHERS = ("torch.", "builtins")
 
 
 def _draws(value):
@@ -43,12 +44,18 @@ class Outside:
         self.parts, self._generators = [], []
         for name, (entries, value) in reads.touched.items():
             self.parts += [(name, Variable(entry)) for entry in entries[-1:] if entry.is_variable]
+            for entry in entries[-1:]:
+                self.parts += [(name, part) for part in parts_of(entry.holder)]
             self._add(name, value)
         for name, value in reads.wholes.items():
             self._add(name, value)
             self.parts += [
                 (f"{name}: {place}" if place else name, p) for place, p in contents(value)
             ]
+        kinds = [kind for _, module in named for kind in type(module).__mro__]
+        kinds += [value for value in reads.wholes.values() if isinstance(value, type)]
+        own = [kind for kind in dict.fromkeys(kinds) if not kind.__module__.startswith(_OF_OTHERS)]
+        self.parts += [(f"class {kind.__qualname__}", OfClass(kind)) for kind in own]
         self.parts = list({p.identity: (name, p) for name, p in reversed(self.parts)}.values())
 
     def _add(self, name, value):

@@ -77,6 +77,13 @@ class Entry:
     def is_variable(self):
         return self.owner is not None or self.cell is not None
 
+    @property
+    def holder(self):
+        """The list, or the object with slots, that it is in, or None."""
+        if self.owner is None and self.read.func is _item:
+            return self.read.args[0]
+        return self.read.args[1] if self.owner is None and self.read.func is _of_slot else None
+
     def get(self):
         if self.owner is None:
             return self.read()

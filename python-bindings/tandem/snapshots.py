@@ -18,6 +18,7 @@ from .python_state import name_of_place
 _MOST = 100_000
 # Their attributes are no part of a model: the tracer has tensors of its own, and the others are the program.
 _OTHERS = (torch.Tensor, type, types.ModuleType, types.FunctionType, types.MethodType)
+_CODE = (types.FunctionType, staticmethod, classmethod, property, types.MemberDescriptorType)
 _IS_HEAP_TYPE = 1 << 9
 _LOCKS = (type(threading.Lock()), type(threading.RLock()), threading.Condition, threading.Thread)
 # Modules hold objects, these hold containers, and these what a forward pass has left.
@@ -167,6 +168,29 @@ class _Slots(_Part):
                 member.__delete__(self.owner)
 
 
+class OfClass(_Part):
+    """What a class holds, but for what Python and its functions are."""
+
+    def __init__(self, owner):
+        self.owner = owner
+        self.before = self.now()
+
+    def now(self):
+        own = [
+            (key, value)
+            for key, value in vars(self.owner).items()
+            if not key.startswith("__") and not isinstance(value, _CODE)
+        ]
+        return list(chain.from_iterable(own))
+
+    def put(self, values):
+        own = dict(zip(values[::2], values[1::2], strict=True))
+        for key in set(self.now()[::2]) - own.keys():
+            type.__delattr__(self.owner, key)
+        for key, value in own.items():
+            type.__setattr__(self.owner, key, value)
+
+
 class Variable(_Part):
     """One entry of a dict or a class, or the content of a cell: an `outside.Entry`."""
 
@@ -227,7 +251,7 @@ def _attributes_of(value):
         yield _Slots(value, slots)
 
 
-def _parts_of(value):
+def parts_of(value):
     """What a snapshot keeps of an object: contents and attributes. Nothing of one that has a lock: other threads may write to it."""
     parts = [make(value) for base, make in _KINDS if issubclass(type(value), base)]
     parts += _attributes_of(value)
@@ -254,7 +278,7 @@ def contents(value):
         if id(value) in seen or _is_whole(value):
             continue
         seen.add(id(value))
-        for part in _parts_of(value):
+        for part in parts_of(value):
             if len(part.before) <= _LONGEST:
                 left -= len(part.before)
                 found.append((place, part))
@@ -281,7 +305,7 @@ class Snapshot:
     def _take(self, name, value, is_near, depth):
         """Notes a value, and returns what it holds. Those of the modules themselves, which are near, always."""
         found = []
-        for part in _parts_of(value) if depth < 2 or self._left > 0 else ():
+        for part in parts_of(value) if depth < 2 or self._left > 0 else ():
             self._left -= 0 if depth < 2 else len(part.before)
             part.is_of_module = depth == 0 and isinstance(part, _Attributes)
             part.is_near = is_near and (depth == 0 or not isinstance(part, (_Attributes, _Slots)))

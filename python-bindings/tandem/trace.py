@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+import torch.utils._pytree as pytree
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from . import attributes, left_behind, probes, progress
@@ -323,12 +324,16 @@ def _check_others(step, graph):
     it leaves goes on changing, once more with numbers that answer otherwise.
     """
     numbers, begin = step.changed, left_behind.as_begin(step.others)
+    held = {key: list(pytree.tree_leaves(values)) for key, (_, values) in begin.items()}
     second = _trace_from(step, numbers, begin)
     if second is None:
         return
     again, changed, others = second
     if step.others and not _equal(graph, again):
         raise left_behind.refuse({name for name, _ in step.others.values()})
+    stale = attributes.used(held, again)
+    if stale is not None:
+        raise left_behind.refuse({step.others[stale][0]})
     moving = {key: probes.probe(numbers[key]) for key in changed.keys() & numbers.keys()}
     parts = left_behind.moving(step.others, others)
     if not moving and not parts:

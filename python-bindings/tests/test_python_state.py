@@ -732,6 +732,80 @@ def test_iterators_and_generators_that_the_loss_reads_are_refused():
     assert next(rates) == 1
 
 
+class Kept:
+    """What a step reads and puts anew in places that are no attributes of modules."""
+
+    count, means = 0, [torch.zeros(6)]
+
+
+KEPT, TALLY = {"mean": torch.zeros(6)}, [0]
+
+
+class Leaving(nn.Module):
+    def __init__(self, leave):
+        super().__init__()
+        self.layer, self.leave, self.slots = nn.Linear(6, 6), leave, [torch.zeros(6)]
+        self.shadow = {name: p.detach().clone() for name, p in self.layer.named_parameters()}
+
+    def forward(self, x):
+        return self.layer(x) + self.leave(self, x)
+
+
+def slot_of_an_attribute(model, x):
+    model.slots[0] = model.slots[0] + x.mean(0)
+    return model.slots[0]
+
+
+def shadow_of_parameters(model, x):
+    for name, parameter in model.layer.named_parameters():
+        model.shadow[name] = model.shadow[name] * 0.9 + parameter.detach() * 0.1
+    return F.linear(x, **model.shadow)
+
+
+def list_of_a_class(model, x):
+    Kept.means[0] = Kept.means[0] + x.mean(0)
+    return Kept.means[0]
+
+
+def dict_of_a_module_of_python(model, x):
+    KEPT["mean"] = KEPT["mean"] + x.mean(0)
+    return KEPT["mean"]
+
+
+def count_in_a_list(model, x):
+    TALLY[0] += 1
+    return TALLY[0]
+
+
+def new_attribute_of_a_class(model, x):
+    Kept.other = getattr(Kept, "other", torch.zeros(6)) + x.mean(0)
+    return Kept.other
+
+
+def count_of_the_class(model, x):
+    type(model).calls = getattr(type(model), "calls", 0) + 1
+    return type(model).calls
+
+
+@pytest.mark.parametrize(
+    "leave, name",
+    [
+        (slot_of_an_attribute, "the model: attribute 'slots'"),
+        (shadow_of_parameters, "the model: attribute 'shadow'"),
+        (list_of_a_class, "'Kept.means"),
+        (dict_of_a_module_of_python, "'KEPT"),
+        (count_in_a_list, r"'TALLY\[0\]'"),
+        (new_attribute_of_a_class, "Kept"),
+        (count_of_the_class, "class Leaving"),
+    ],
+)
+def test_what_a_step_leaves_in_containers_and_classes_is_refused(leave, name):
+    with pytest.raises(tandem.CaptureError, match=name):
+        compile_step(Leaving(leave))
+    held = [*Kept.means, *KEPT.values(), getattr(Kept, "other", None)]
+    assert not any(isinstance(value, FakeTensor) for value in held)
+
+
 def test_draws_behind_a_seed_that_the_loss_sets_are_refused():
     def loss(model, batch):
         torch.manual_seed(0)
