@@ -174,7 +174,10 @@ def _collect(step, loss, updates, buffers_after, count, gradients, norm):
     new = updates | {k: t for k, t in buffers_after.items() if not isinstance(t, Placed)}
     for key, placed in buffers_after.items():
         if isinstance(placed, Placed):
-            of = new.get(placed.key, step.identity.fakes[placed.key])
+            before = step.identity.fakes[placed.key]
+            # What was in a buffer that has another tensor now stays what it was.
+            is_left = buffers_after.get(placed.key, before) is not before
+            of = before if is_left else new.get(placed.key, before)
             new[key] = placed.view.of(of.detach())
     new["step/step"] = count + 1
     step.results, tensors = [Result("loss", "loss")], [loss]

@@ -211,7 +211,25 @@ def owner_anew(m, x):
     return y
 
 
+def exchanged(m, x):
+    y = m.l(x) * m.a.sum() + x * m.b.sum()
+    m.a, m.b = m.b, m.a
+    return y
+
+
+def moved_on(m, x):
+    y = m.l(x) * m.a.sum()
+    m.a, m.b = m.b, m.a + y.detach().mean(0)
+    return y
+
+
+def two(m):
+    registering(a=lambda m: ones()[:4], b=lambda m: 2 * ones()[:4])(m)
+
+
 REBOUND = {
+    "exchanged": (two, exchanged),
+    "moved on": (two, moved_on),
     "mean": (registering(now=lambda m: m.l.weight.detach()), mean_anew),
     "current": (registering(now=lambda m: ones()[:4]), current_anew),
     "owner": (BUFFERS["slice"], owner_anew),
