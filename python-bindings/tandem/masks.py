@@ -8,6 +8,7 @@ import torch
 import torch.utils._pytree as pytree
 from torch._subclasses.fake_tensor import FakeTensor
 
+from . import positions
 from .masked_rows import Masked, choose, one_mask, refuse
 from .reads import constant_of, places_of
 
@@ -117,6 +118,8 @@ def _numbered(parts):
 def getitem(x, index):
     """x[mask], x[mask.nonzero()...] and x[torch.where(mask)]; None for every other index."""
     parts = index if isinstance(index, tuple) else (index,)
+    if (row := positions.getitem(x, parts)) is not None:
+        return row
     if not parts or not isinstance(x, FakeTensor):
         return None
     numbered = _numbered(parts)
@@ -145,6 +148,8 @@ def setitem(x, index, value):
     chooses; None for every other index, and for numbers.
     """
     parts = index if isinstance(index, tuple) else (index,)
+    if positions.setitem(x, parts, value) is not None:
+        return x
     if not parts or not isinstance(x, FakeTensor) or not isinstance(value, (torch.Tensor, Masked)):
         return None
     numbered = _numbered(parts)

@@ -417,7 +417,8 @@ def _refused(location, updates, kinds):
     what = "the optimizer looks at a value" if updates else "Python needs a number, such as a size,"
     return CaptureError(
         f"{location}: control flow or a shape depends on data: {what} that follows from"
-        f" {' and '.join(sorted(kinds))}; expected a static graph, such as one with a fixed size and a mask"
+        f" {' and '.join(sorted(kinds))}; expected a static graph, such as one with a fixed size and a mask,"
+        " or places as a tensor: x[(start + torch.arange(n)) % size] = rows"
     )
 
 

@@ -7,7 +7,7 @@ import torch
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.nn.utils.stateless import _reparametrize_module
 
-from . import attributes, left_behind, probes, tree
+from . import attributes, left_behind, positions, probes, tree
 from .arguments import Argument, buffers_of, inputs_of, parameters_of, scalar_arguments
 from .definitions import by_definition
 from .draws import is_random
@@ -243,6 +243,7 @@ class TracedStep:
         written to the optimizer's state.
         """
         written = storages_written()
+        positions.check()
         for state in self.states if written else ():
             if storages_of(self.identity.fakes[state.key]) & written:
                 raise CaptureError(

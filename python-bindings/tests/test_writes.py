@@ -1,8 +1,11 @@
 """Writes in place to memory that other tensors of a step lie in."""
 
+import copy
+
 import pytest
+import tandem
 import torch
-from comparing import compare
+from comparing import compare, train_beside
 from tandem import functional
 from torch import nn
 
@@ -108,3 +111,73 @@ def test_parameters_of_all_shapes_are_updated_as_one():
 
 
 _SHAPES = [(3,), (2, 3), (), (1,), (2, 1, 3)]
+
+
+TABLE = torch.arange(18.0, dtype=torch.float64).reshape(3, 6)
+
+
+class Ring(nn.Module):
+    """A queue, and how many rows it has got."""
+
+    def __init__(self, use):
+        super().__init__()
+        self.layer, self.use = nn.Linear(6, 6), use
+        self.register_buffer("queue", torch.zeros(5, 6))
+        self.register_buffer("count", torch.tensor(0))
+        self.double()
+
+    def forward(self, x):
+        y = self.use(self, self.layer(x), self.count % 5)
+        self.count += 1
+        return y
+
+
+def put(m, y, at):
+    m.queue[at] = y.detach()[0]
+    m.queue[at] += 1
+    m.queue[-at - 1, 2] = 0.5
+    m.queue[..., at] = y.detach()[0, :5]
+    return y * m.queue.sum(0)
+
+
+def looked_up(m, y, at):
+    z = torch.zeros_like(y)
+    z[at % 3, 1:4] = y[0, :3]
+    return (y + z) * TABLE[at % 3] + y[:, [0, 2]][:, at % 2, None]
+
+
+ROWS = [torch.randn(4, 6, generator=torch.Generator().manual_seed(i)).double() for i in range(3)]
+
+
+def square(model, batch):
+    return model(batch).square().mean()
+
+
+@pytest.mark.parametrize("use", [put, looked_up])
+def test_positions_that_each_step_has_anew(use):
+    """A tensor without dimensions is the number of a row."""
+    model = Ring(use)
+    twin = copy.deepcopy(model)
+    sgd = [torch.optim.SGD(m.parameters(), lr=0.01) for m in (model, twin)]
+    step = tandem.compile(model, square, sgd[0], ROWS[0], mesh="data=2")
+    train_beside(step, twin, square, sgd[1], ROWS)
+
+
+def written(m, y, at):
+    m.queue[at].copy_(y.detach()[0])
+    return y
+
+
+def seen_before(m, y, at):
+    row = m.queue[at]
+    m.queue[at] = y.detach()[0]
+    return y * row
+
+
+@pytest.mark.parametrize("use", [written, seen_before])
+def test_a_row_that_would_be_a_view_is_refused(use):
+    model = Ring(use)
+    with pytest.raises(
+        tandem.CaptureError, match=r"test_writes\.py:\d+: a row is read .*index_select"
+    ):
+        tandem.export(model, square, torch.optim.SGD(model.parameters(), 0.1), ROWS[0])
