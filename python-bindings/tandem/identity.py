@@ -22,10 +22,11 @@ class Overlaid(Exception):
 
 
 class BatchMemory:
-    """Which tensors of a batch are views of others: `views` are {key: (key of the owner, View)}."""
+    """Which tensors of a batch are views of others: `views` are {key: (key of the owner, View)}; and the names of those that are `written`."""
 
-    def __init__(self, tensors):
+    def __init__(self, tensors, written=frozenset()):
         """`tensors` are {name: tensor}. Raises CaptureError where they share memory otherwise."""
+        self.written = written
         members = sorted(tensors.items(), key=lambda member: -member[1].numel())
         self.views = Owners([(f"input/{name}", tensor) for name, tensor in members]).views
 

@@ -8,10 +8,12 @@ import contextlib
 import copy
 import math
 import os
+import warnings
 from collections import Counter, OrderedDict
 from dataclasses import dataclass, replace
 
 import torch
+from torch.utils.weak import WeakIdKeyDictionary
 
 from . import gpu, progress
 from . import job as jobs
@@ -156,6 +158,9 @@ class Programs:
         self._starts, self._counted_anew = {}, 0
         self._numbers = {}  # What steps have left in attributes, where the next one is another for it.
         self._last_made, self._idle = ({}, main.module.mlir), Counter()
+        self._given = (
+            WeakIdKeyDictionary()
+        )  # Batch tensors that steps write to, and their versions.
         self._ways = {}  # The guards of the captures that differ in nothing else.
         if recipe is not None:
             self._trained = Flags(recipe.model).trained
@@ -260,13 +265,29 @@ class Programs:
 
     def inputs(self, loaded, batch):
         """Pairs of a key and a value, which have been checked."""
-        if loaded.module.batch_memory is not None:
-            loaded.module.batch_memory.check(batch_tensors(batch))
+        memory = loaded.module.batch_memory
+        if memory is not None:
+            tensors = batch_tensors(batch)
+            memory.check(tensors)
+            self._note_written([(n, t) for n, t in tensors.items() if n in memory.written])
         if self._recipe is None:
             return inputs_for(loaded.module, batch)
         processes = self._recipe.processes
         inputs = inputs_for(loaded.module, processes.widen(batch))
         return processes.place(batch, inputs, loaded.session.program)
+
+    def _note_written(self, tensors):
+        """Warns, once, of one that is given again: the step has written to a copy, and eager to it."""
+        for name, tensor in tensors if self._given is not None else ():
+            if not tensor.is_inference() and self._given.get(tensor) == tensor._version:
+                self._given = None
+                warnings.warn(
+                    f"batch: tensor {name!r} was given before, and the loss writes to it in place: eager goes on with what it wrote,"
+                    " and the step with what is given; expected a copy (clone()) in the loss function",
+                    stacklevel=4,
+                )
+                return
+            self._given[tensor] = 0 if tensor.is_inference() else tensor._version
 
     def evaluation(self, batch, settings=()):
         """(`Loaded`, its inputs) of the forward pass alone."""

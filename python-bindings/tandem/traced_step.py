@@ -230,10 +230,12 @@ class TracedStep:
     def _as_overlaid(self, inputs):
         """The tensors of the batch, where they share memory as the example's do, if that is looked at."""
         views = self.batch_memory.views if self.batch_memory is not None else {}
-        self._input_storages = set().union(*map(storages_of, inputs))
+        storages = {a.name: storages_of(t) for a, t in zip(self.inputs, inputs, strict=True)}
         own = {a.key: tensor for a, tensor in zip(self.inputs, inputs, strict=True)}
         own = {key: tensor.clone() if views else tensor for key, tensor in own.items()}
-        self._input_storages |= set().union(*map(storages_of, own.values()))
+        for argument in self.inputs:
+            storages[argument.name] |= storages_of(own[argument.key])
+        self._input_storages = storages
         for key, (owner, view) in views.items():
             own[key] = view.of(own[owner])
         return list(own.values())
@@ -250,8 +252,9 @@ class TracedStep:
                     f"state {state.name!r} of the optimizer: the forward pass writes to it, expected a buffer with memory of its own"
                     " (clone())"
                 )
-        if self.batch_memory is None and written & self._input_storages:
-            self.batch_memory = BatchMemory({a.name: a.value for a in self.inputs})
+        names = frozenset(name for name, own in self._input_storages.items() if own & written)
+        if self.batch_memory is None and names:
+            self.batch_memory = BatchMemory({a.name: a.value for a in self.inputs}, names)
             if self.batch_memory.views:
                 raise Overlaid
 

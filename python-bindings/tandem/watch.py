@@ -10,6 +10,7 @@ import gc
 import operator
 import os
 import sys
+import warnings
 import zlib
 from collections import defaultdict
 
@@ -125,6 +126,8 @@ class Watch:
         self._period, self._steps = watch_period(), 0
         self._rewritten, self._is_state_rewritten = [], False
         self._grouped = self._parameters()
+        # Those that are there before the first step are what is left of other work.
+        self._knows_gradients = any(p.grad is not None for p in self._grouped)
         self._names = {name for name, _ in model.named_parameters(remove_duplicate=False)}
         self.begin()
 
@@ -134,6 +137,13 @@ class Watch:
     def check_groups(self):
         """StateError unless the groups have the tensors that the step was compiled with."""
         now = self._parameters()
+        if not self._knows_gradients and any([p.grad is not None for p in now]):
+            self._knows_gradients = True
+            warnings.warn(
+                "step: parameters have gradients, which eager adds its own to, and a step does not; expected"
+                " optimizer.zero_grad() before the step",
+                stacklevel=2,
+            )
         if len(now) != len(self._grouped) or not all(map(operator.is_, now, self._grouped)):
             raise StateError(
                 "optimizer: its parameter groups hold other tensors than when the step was compiled, expected the"

@@ -1,6 +1,7 @@
 """Tensors that share memory are one value of the step: buffers, attributes and batches as eager has them."""
 
 import copy
+import warnings
 
 import pytest
 import tandem
@@ -489,3 +490,22 @@ def test_a_state_in_the_memory_of_a_parameter_is_refused():
     words = "state 'momentum_buffer.weight' of the optimizer: shares memory with parameter 'weight'"
     with pytest.raises(tandem.CaptureError, match=words):
         tandem.compile(model, lambda m, x: m(x).square().mean(), optimizer, torch.randn(8, 4))
+
+
+def test_a_batch_that_is_written_to_and_given_again():
+    model = nn.Linear(4, 2)
+    batch = {"x": torch.randn(8, 4), "y": torch.randn(8, 4)}
+
+    def loss(model, batch):
+        return model(batch["x"].mul_(1.1) + batch["y"]).square().mean()
+
+    step = tandem.compile(model, loss, torch.optim.SGD(model.parameters(), lr=0.1), batch)
+    with warnings.catch_warnings(action="error"):
+        step(batch)
+        step({"x": torch.randn(8, 4), "y": batch["y"]})
+        batch["x"].copy_(torch.randn(8, 4))
+        step(batch)
+    with pytest.warns(UserWarning, match="batch: tensor 'x' was given before, and the loss writes"):
+        step(batch)
+    with warnings.catch_warnings(action="error"):  # once
+        step(batch)

@@ -5,6 +5,7 @@ import inspect
 import subprocess
 import sys
 import threading
+import warnings
 from collections import defaultdict
 
 import pytest
@@ -527,3 +528,17 @@ def test_a_state_that_is_cleared_before_it_was_copied():
         step.sync_to(model)
         step.load(model=model, optimizer=optimizers[0])
     torch.testing.assert_close(step.state_dict(), twin.state_dict(), rtol=1e-9, atol=0)
+
+
+def test_gradients_that_parameters_have_are_not_added():
+    model, batch = nn.Linear(4, 2), torch.ones(4, 4)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    step = tandem.compile(model, lambda m, x: m(x).square().mean(), optimizer, batch)
+    step(batch)
+    model.weight.grad = torch.ones(2, 4)
+    with pytest.warns(
+        UserWarning, match=r"step: parameters have gradients, .* optimizer.zero_grad"
+    ):
+        step(batch)
+    with warnings.catch_warnings(action="error"):  # once
+        step(batch)
