@@ -29,9 +29,7 @@ def add_planner_arguments(parser):
     group.add_argument(
         "--search", default="", help="find the plan: tandem, hidup, ilp, exhaustive or presets"
     )
-    group.add_argument(
-        "--cluster", default="", help="the machines that a search is for (default: a laptop)"
-    )
+    group.add_argument("--cluster", help="the machines that a search is for (default: a laptop)")
     group.add_argument(
         "--search-time-limit",
         type=float,
@@ -41,7 +39,6 @@ def add_planner_arguments(parser):
     )
     group.add_argument(
         "--start",
-        default="",
         metavar="PLAN",
         help="start the search from a plan file, and be no worse",
     )
