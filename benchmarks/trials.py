@@ -306,14 +306,25 @@ def _by_status(cases):
     return dict(sorted(found.items(), key=lambda item: -len(item[1])))
 
 
-def report(results, goal, what="units", untried=True):
-    """Prints what there is of {unit: {case: result}}; whether nothing is bad and a share of `goal` of the units works in some case."""
+def _excepted(statuses, excepted):
+    """The units that are left out as they say, which are refused throughout: what is anything else counts."""
+    return [name for name in excepted if statuses.get(name) == {REFUSED}]
+
+
+def report(results, goal, what="units", untried=True, excepted=()):
+    """Prints what there is of {unit: {case: result}}; whether nothing is bad and a share of `goal` of the units works in some case.
+    `excepted` units do not count where they are refused.
+    """
     cases = {name: result for unit in results.values() for name, result in unit.items()}
     for status, names in _by_status(cases).items():
         is_listed = status != WORKS and (untried or status != NOT_TRIED)
         print(f"{len(names):5} {status}{': ' + ', '.join(names) if is_listed else ''}")
     tried = {n: {r["status"] for r in unit.values()} - {NOT_TRIED} for n, unit in results.items()}
     tried = {name: statuses for name, statuses in tried.items() if statuses}
+    left_out = _excepted(tried, excepted)
+    if left_out:
+        print(f"{len(left_out)} of {len(tried)} {what} are excepted: {', '.join(left_out)}")
+    tried = {name: statuses for name, statuses in tried.items() if name not in left_out}
     works = [name for name, statuses in tried.items() if WORKS in statuses]
     share = len(works) / max(len(tried), 1)
     print(f"{len(works)} of {len(tried)} {what} work, {100 * share:.1f} %")

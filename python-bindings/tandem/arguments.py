@@ -11,6 +11,7 @@ from .accumulators import check_accumulators
 from .errors import CaptureError
 from .memory import View
 from .types import WIDER, as_real
+from .unregistered import named_buffers, named_parameters
 from .wrappers import check_wrappers
 
 
@@ -94,14 +95,12 @@ def _group_names(named):
     return groups
 
 
-def parameters_of(model):
-    """[(argument, parameter)], each tensor once, under its first name."""
+def parameters_of(model, optimizer=None):
+    """[(argument, parameter)], each tensor once, under its first name; also those that an optimizer trains beside the model's own."""
     if not isinstance(model, torch.nn.Module):
         raise CaptureError(f"model: found {type(model).__name__}, expected a torch.nn.Module")
-    if isinstance(model, torch.jit.ScriptModule):
-        raise CaptureError("model: found a ScriptModule, expected the torch.nn.Module behind it")
     check_wrappers(model)
-    groups = _group_names(model.named_parameters(remove_duplicate=False))
+    groups = _group_names(named_parameters(model, optimizer, remove_duplicate=False))
     for name, (tensor, _) in groups.items():
         if torch.nn.parameter.is_lazy(tensor):
             raise CaptureError(
@@ -120,9 +119,9 @@ def parameters_of(model):
     return pairs
 
 
-def buffers_of(model):
-    """[(argument, buffer)], each tensor once, under its first name."""
-    groups = _group_names(model.named_buffers(remove_duplicate=False))
+def buffers_of(model, optimizer=None):
+    """[(argument, buffer)], each tensor once, under its first name; also those beside parameters that are not the model's own."""
+    groups = _group_names(named_buffers(model, optimizer, remove_duplicate=False))
     return [
         (
             _tensor_argument(

@@ -17,6 +17,8 @@ _SAME = {
     _aten.cov.default: "cov",
     _aten.corrcoef.default: "corrcoef",
     _aten.histc.default: "histc",
+    _aten.segment_reduce.default: "segment_reduce",
+    _aten.combinations.default: "combinations",
     _aten.bincount.default: "bincount",
     _aten.allclose.default: "allclose",
     _aten.index_reduce.default: "index_reduce",
@@ -45,10 +47,16 @@ _RESIZING = [
     + ("upsample_bicubic", "upsample_trilinear")
     for rank in (1, 2, 3)
 ]
+_SMOOTHED = ("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa")
 
 
 def _by_name(name, *args, **kwargs):
     return getattr(torch._C._nn, name)(*args, **kwargs)
+
+
+def _by_factors(name, input, output_size, align_corners, scales_h=None, scales_w=None):  # noqa: A002
+    factors = None if scales_h is None else (scales_h, scales_w)
+    return _by_name(name, input, output_size, align_corners, factors)
 
 
 def _with_reduction(definition, place, *args, reduction=1, **kwargs):
@@ -66,7 +74,11 @@ def of(definitions):
     for operator, (name, place) in _REDUCED.items():
         if name in by_name:
             found[operator] = functools.partial(_with_reduction, by_name[name], place)
-    for name in _RESIZING:
+    for name in _SMOOTHED:
+        packet = getattr(_aten, name)
+        by_factors = functools.partial(_by_factors, name)
+        found |= {packet: by_factors, packet.default: by_factors}
+    for name in (*_RESIZING, *_SMOOTHED):
         operator = getattr(getattr(_aten, name, None), "vec", None)
         if operator is not None:
             found[operator] = functools.partial(_by_name, name)

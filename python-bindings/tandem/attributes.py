@@ -10,18 +10,35 @@ import torch.utils._pytree as pytree
 from torch.fx.experimental.proxy_tensor import get_proxy_slot
 
 from .errors import CaptureError
+from .unregistered import REGISTERED
 
 _CONTAINERS = (list, tuple, dict)
-_REGISTERED = frozenset(("_parameters", "_buffers", "_modules"))
 
 
 class _Replacing:
-    """Puts other tensors into attributes of modules, and into lists, tuples and dicts there, and takes them back: by the methods
-    of the built-in types, so that none of a user's runs.
+    """Puts other tensors into attributes of modules, into lists, tuples and dicts there, and into modules in these, and takes them
+    back: by the methods of the built-in types, so that none of a user's runs.
     """
 
-    def __init__(self, stand_in):
-        self._stand_in, self._undone, self._seen = stand_in, [], set()
+    def __init__(self, model, stand_in):
+        self._stand_in, self._undone = stand_in, []
+        self._seen = set(map(id, model.modules()))
+
+    def run_module(self, name, module):
+        for key in set(module.__dict__) - REGISTERED:
+            value = module.__dict__[key]
+            what = f"{name}.{key}" if name else key
+            new = self.run(value, f"attribute {what!r}")
+            if new is not value:
+                self.put(module.__dict__, key, value, new)
+
+    def _run_unregistered(self, outer, what):
+        for name, module in outer.named_modules():
+            if id(module) not in self._seen and not isinstance(module, torch.jit.ScriptModule):
+                self._seen.add(id(module))
+                for tensors in (module._parameters, module._buffers):
+                    self._into(tensors, list(tensors.items()), what, dict.__setitem__)
+                self.run_module(name, module)
 
     def run(self, value, what):
         """What stands for a value; lists and dicts are the same ones."""
@@ -36,6 +53,8 @@ class _Replacing:
         if isinstance(value, dict):
             base = OrderedDict if isinstance(value, OrderedDict) else dict
             self._into(value, list(base.items(value)), what, base.__setitem__)
+        elif isinstance(value, torch.nn.Module):
+            self._run_unregistered(value, what)
         elif isinstance(value, list):
             self._into(value, list(enumerate(list.__iter__(value))), what, list.__setitem__)
         return value
@@ -65,32 +84,27 @@ def _like(value, items):
 @contextlib.contextmanager
 def replaced(model, stand_in):
     """Within it attributes have what `stand_in(tensor, name)` gives in the place of a tensor, where it is not None."""
-    replacing = _Replacing(stand_in)
+    replacing = _Replacing(model, stand_in)
     try:
         for name, module in model.named_modules():
-            for key in set(module.__dict__) - _REGISTERED:
-                value = module.__dict__[key]
-                what = f"{name}.{key}" if name else key
-                new = replacing.run(value, f"attribute {what!r}")
-                if new is not value:
-                    replacing.put(module.__dict__, key, value, new)
+            replacing.run_module(name, module)
         yield
     finally:
         replacing.undo()
 
 
 @contextlib.contextmanager
-def flat_weights(model):
-    """Recurrent layers keep a second list of their weights; let it hold the traced ones."""
-    layers = [module for module in model.modules() if isinstance(module, torch.nn.RNNBase)]
-    saved = [layer._flat_weights for layer in layers]
+def flat_weights(modules):
+    """Recurrent layers among these keep a second list of their weights; let it hold the traced ones."""
+    layers = [module for module in modules if isinstance(module, torch.nn.RNNBase)]
+    saved = [(layer._flat_weights, layer._flat_weight_refs) for layer in layers]
     for layer in layers:
         layer._flat_weights = [getattr(layer, name, None) for name in layer._flat_weights_names]
     try:
         yield
     finally:
         for layer, weights in zip(layers, saved, strict=True):
-            layer._flat_weights = weights
+            layer._flat_weights, layer._flat_weight_refs = weights
 
 
 def check_parameters(model, arguments, tensors):
@@ -114,7 +128,7 @@ def _leaves(value):
 def _attributes(model):
     """[(module's name, attributes, their names)] of what may hold tensors, but for parameters and modules."""
     for name, module in model.named_modules():
-        own = [key for key in module.__dict__ if key not in _REGISTERED]
+        own = [key for key in module.__dict__ if key not in REGISTERED]
         yield name, module.__dict__, own
         yield name, module._buffers, list(module._buffers)
 

@@ -149,7 +149,7 @@ def _texts(options, model, optimizer, batch):
         if name == "pins":
             value = [str(pin) for pin in check_pins(value)]
         texts.setdefault(name, str(value))
-    for argument, tensor in parameters_of(model):
+    for argument, tensor in parameters_of(model, optimizer):
         texts[f"parameter {argument.name!r}"] = f"{tensor.dtype} {list(tensor.shape)}"
     texts["optimizer"] = type(optimizer).__name__
     for index, group in enumerate(getattr(optimizer, "param_groups", ())):

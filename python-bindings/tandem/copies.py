@@ -8,6 +8,7 @@ from .memory import Memory, view_in
 from .outdated import warn_of_others
 from .state_dicts import checked
 from .types import as_real
+from .unregistered import tensors_under
 from .watch import is_equal
 from .wrappers import plain_name, renamed
 
@@ -16,17 +17,21 @@ def _names(step, model):
     """{plain name in the model: that in the step}, which differ by what wraps one of the two."""
     if not isinstance(model, torch.nn.Module):
         raise StateError(f"model is {type(model).__name__}, expected a torch.nn.Module")
-    named = (model.named_parameters, model.named_buffers)
-    names = [plain_name(n) for list_all in named for n, _ in list_all(remove_duplicate=False)]
+    names = [plain_name(name) for name, _ in _named(step, model)]
     return renamed(names, [plain_name(name) for name in step._by_name()])
+
+
+def _named(step, model):
+    """[(name, tensor)] of parameters and buffers, tied names too, and of what the step's model has not registered."""
+    own = (model.named_parameters, model.named_buffers)
+    named = [pair for list_all in own for pair in list_all(remove_duplicate=False)]
+    return [*named, *tensors_under(model, step.unregistered).items()]
 
 
 def _tensors_of(step, model):
     """{name in the step: tensor as it is stored} of parameters and buffers, tied names and those of no state dict too."""
     names = _names(step, model)
-    named = (model.named_parameters, model.named_buffers)
-    pairs = (pair for list_all in named for pair in list_all(remove_duplicate=False))
-    return {names[plain_name(name)]: as_real(tensor) for name, tensor in pairs}
+    return {names[plain_name(n)]: as_real(tensor) for n, tensor in _named(step, model)}
 
 
 def _pairs(step, model):

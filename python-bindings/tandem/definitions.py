@@ -8,6 +8,7 @@ could follow. Values and gradients are those of eager up to rounding.
 import contextlib
 import functools
 import inspect
+import itertools
 from unittest import mock
 
 import torch
@@ -27,6 +28,7 @@ from . import (
     recurrent,
     requirements,
     sampling,
+    segments,
 )
 from .attention import attention
 from .experts import token_by_token
@@ -145,6 +147,12 @@ def _bincount(x, weights=None, minlength=0):
     reads.require("what is counted", x, x >= 0, "a number from 0 on")
     hits = x[:, None] == torch.arange(minlength)
     return hits.sum(0) if weights is None else torch.where(hits, weights[:, None], 0).sum(0)
+
+
+def _combinations(x, r=2, with_replacement=False):
+    kind = "combinations_with_replacement" if with_replacement else "combinations"
+    places = list(getattr(itertools, kind)(range(x.shape[0]), r))
+    return x[torch.tensor(places, dtype=torch.int64).reshape(-1, r)]
 
 
 def _allclose(x, y, rtol=1e-5, atol=1e-8, equal_nan=False):
@@ -284,6 +292,8 @@ _DEFINITIONS = {
     torch.Tensor.fill_diagonal_: _fill_diagonal,
     F.gaussian_nll_loss: losses.gaussian_nll_loss,
     F.ctc_loss: losses.ctc_loss,
+    torch.segment_reduce: segments.segment_reduce,
+    torch.combinations: _combinations,
     F.linear_cross_entropy: _linear_cross_entropy,
     F.multi_margin_loss: losses.multi_margin_loss,
     F.multilabel_margin_loss: losses.multilabel_margin_loss,

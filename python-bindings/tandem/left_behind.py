@@ -149,15 +149,17 @@ def kept(model, outside, begin, left, stays):
 
 
 def as_begin(left, of_number=lambda number: number):
-    """With tensors that are in no trace in the place of those that were in one."""
+    """With tensors that are in no trace in the place of those that were in one. Containers in which nothing is another are the same."""
 
     def stand_in(value):
         if isinstance(value, torch.Tensor):
-            return torch.zeros(value.shape, dtype=value.dtype)
+            return torch.zeros(value.shape, dtype=value.dtype) if is_traced(value) else value
         if type(value) in (list, tuple):
-            return type(value)(map(stand_in, value))
+            items = list(map(stand_in, value))
+            return value if are_same(items, value) else type(value)(items)
         if type(value) is dict:
-            return {key: stand_in(entry) for key, entry in value.items()}
+            entries = {key: stand_in(entry) for key, entry in value.items()}
+            return value if are_same(entries.values(), value.values()) else entries
         return of_number(value)
 
     return {part: (name, list(map(stand_in, values))) for part, (name, values) in left.items()}

@@ -21,6 +21,7 @@ import torch.utils._pytree as pytree
 
 from .errors import ModelFileError, TandemError
 from .locations import location_of_traceback
+from .unregistered import places_of
 
 _NAMES = ("PRESETS", "model", "loss", "optimizer", "batches")
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -90,7 +91,14 @@ class ModelFile:
         return model
 
     def make_optimizer(self, model):
-        return self._call("optimizer", model)
+        """Raises ModelFileError where it trains what the model has not registered: no conversion of types reaches that."""
+        optimizer = self._call("optimizer", model)
+        for place in places_of(model, optimizer)[:1]:
+            raise ModelFileError(
+                f"{self.path}: optimizer() trains {place.name!r}, which the model holds without having registered it, expected"
+                " nn.ParameterList or nn.ModuleList"
+            )
+        return optimizer
 
     @property
     def loss(self):

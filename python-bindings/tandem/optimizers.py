@@ -140,7 +140,8 @@ class FunctionalOptimizer:
                     raise CaptureError(
                         f"optimizer parameter group {g}: parameter {position} with shape"
                         f" {tuple(tensor.shape)}"
-                        " is not a parameter of the model"
+                        " is not a parameter of the model, expected an attribute of one of its modules, as nn.Parameter,"
+                        " nn.ParameterList and nn.ModuleList are, or in a list, tuple or dict there"
                     )
                 group.parameters.append(index_of[id(tensor)])
             groups.append(group)

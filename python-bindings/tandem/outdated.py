@@ -9,6 +9,7 @@ from torch.optim.swa_utils import AveragedModel
 from torch.utils.weak import WeakIdKeyDictionary
 
 from .errors import StateError
+from .unregistered import named_buffers
 
 # The step that trains a parameter.
 _step_of = WeakIdKeyDictionary()
@@ -23,14 +24,13 @@ class Trained:
     of its own.
     """
 
-    def __init__(self, step):
+    def __init__(self, step, parameters):
+        """`parameters` are (name, tensor)."""
         self._step = weakref.ref(step)
-        model = step._watch.model
-        named = (*model.named_parameters(), *model.named_buffers())
+        named = (*parameters, *named_buffers(step._watch.model, step._optimizer))
         self._names = {id(tensor): name for name, tensor in named}
-        self._held = [
-            tensor for _, tensor in named
-        ]  # An id is that of one tensor as long as it is there.
+        # An id is that of one tensor as long as it is there.
+        self._held = [tensor for _, tensor in named]
         self._common = weakref.WeakKeyDictionary()
         self.count = 0
         self.take_over()
@@ -97,12 +97,12 @@ def names_of_state(model):
         return list(model.state_dict())
 
 
-def expect_current_values(model, step):
+def expect_current_values(model, named, step):
     """From now on an AveragedModel takes parameters of `model` only while they are those of the step, and `state_dict` warns
     of others. So does this, if another step has trained them.
     """
     warn_of_old(model, "tandem.compile", 5)
-    for parameter in model.parameters():
+    for _, parameter in named:
         _step_of[parameter] = weakref.ref(step)
     for name in ("__init__", "update_parameters"):
         function = getattr(AveragedModel, name)

@@ -163,8 +163,8 @@ class Programs:
         )  # Batch tensors that steps write to, and their versions.
         self._ways = {}  # The guards of the captures that differ in nothing else.
         if recipe is not None:
-            self._trained = Flags(recipe.model).trained
-            self._flags = Flags(recipe.model)
+            self._trained = Flags(recipe.model, recipe.optimizer).trained
+            self._flags = Flags(recipe.model, recipe.optimizer)
             self._settings = Settings(recipe.model, recipe.loss_fn, recipe.optimizer)
 
     @property

@@ -11,6 +11,7 @@ from itertools import chain
 import torch
 
 from .errors import CaptureError, StateError
+from .unregistered import named_parameters
 
 _NUMBERS = (bool, int, float)
 _PARAMETERS, _CHILDREN = map(operator.attrgetter, ("_parameters", "_modules"))
@@ -58,8 +59,8 @@ class Modules:
 class Flags:
     """Which modules train and which parameters have gradients, as they were for the capture."""
 
-    def __init__(self, model):
-        self._model, self._modules, self._parameters = model, [], []
+    def __init__(self, model, optimizer):
+        self._model, self._optimizer, self._modules, self._parameters = model, optimizer, [], []
         self._has_warned = False
         self._read()
 
@@ -70,7 +71,8 @@ class Flags:
         self._tree = Modules(self._model)
         self._modules = [(n, m, training.get(n, m.training)) for n, m in self._tree.named]
         self._parameters = [
-            (n, p, requires.get(n, p.requires_grad)) for n, p in self._model.named_parameters()
+            (n, p, requires.get(n, p.requires_grad))
+            for n, p in named_parameters(self._model, self._optimizer)
         ]
 
     def follow(self):

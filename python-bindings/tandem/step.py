@@ -34,6 +34,7 @@ from .state_dicts import (
 )
 from .timeline import check_place, report
 from .types import DTYPES, is_number
+from .unregistered import named_parameters, places_of
 from .watch import Watch, check_schedulers, is_same_state
 
 # Key of a Tandem step's own values in an optimizer's state dict; torch.optim ignores it.
@@ -109,10 +110,13 @@ class Step:
         self._cluster, self._recompute = cluster, recompute
         self.module, self.bytes = module, program
         self._model_keys = names_of_state(model)
-        self._parameter_names = {id(p): name for name, p in model.named_parameters()}
+        named = list(named_parameters(model, optimizer))
+        self._parameter_names = {id(p): name for name, p in named}
         self._optimizer = optimizer
-        self._flags = Flags(model)
-        self._captured = FunctionalOptimizer(optimizer, list(model.named_parameters()))
+        self._flags = Flags(model, optimizer)
+        # Names of what the optimizer trains, and the model holds without having registered it.
+        self.unregistered = [place.name for place in places_of(model, optimizer)]
+        self._captured = FunctionalOptimizer(optimizer, named)
         self._counted_of = {}
         self._compiled = compiled
         self._last = main = Loaded(module, program, threads, store, graph)
@@ -137,8 +141,8 @@ class Step:
             False  # of the torch model's values: it has trained since these were its own
         )
         expect_none_behind(model)
-        expect_current_values(model, self)
-        self._trained = Trained(self)
+        expect_current_values(model, named, self)
+        self._trained = Trained(self, named)
         self._rates_checked = False
         self._varying = recipe.wanted.varying if recipe is not None else frozenset()
         # They may be none: of a loss that no parameter decides.

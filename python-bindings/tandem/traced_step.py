@@ -27,6 +27,7 @@ from .reads import storages_of
 from .rebound import Rebound, storages_written
 from .returned import Returned
 from .types import as_complex
+from .unregistered import modules_of, places_of
 
 
 class Written(Exception):
@@ -39,7 +40,7 @@ class TracedStep:
     def __init__(self, model, loss_fn, optimizer, batch, wanted):
         self.model, self.loss_fn, self.wanted = model, loss_fn, wanted
         self.refuses_nan = detects_anomalies()
-        pairs = parameters_of(model)
+        pairs = parameters_of(model, optimizer)
         self.parameters = [argument for argument, _ in pairs]
         check_parameters(wanted.precision, self.parameters)
         self.trained = [i for i, (_, tensor) in enumerate(pairs) if tensor.requires_grad]
@@ -51,7 +52,9 @@ class TracedStep:
         named = [(a.name, tensor) for a, tensor in pairs]
         self.optimizer = FunctionalOptimizer(optimizer, named, wanted.varying, wanted.starts)
         self.numbers_read = self.optimizer.arguments()
-        self._all_buffers = buffers_of(model)
+        self._all_buffers = buffers_of(model, optimizer)
+        # Tensors that attributes have, and no module knows as its own.
+        self._unregistered = {place.name: place for place in places_of(model, optimizer)}
         self.inputs, self.batch_spec, self.batch_leaves = inputs_of(batch)
         # Which of them are traced as views of others, once the step is known to write to them.
         self.batch_memory = None
@@ -179,11 +182,14 @@ class TracedStep:
         self.held |= self.identity.buffers()
         named = {a.name: tensor for a, tensor in zip(self.parameters, parameters, strict=True)}
         named |= self.held
+        named = {n: tensor for n, tensor in named.items() if n not in self._unregistered}
         with (
             left_behind.kept(self.model, self.outside, self.begin, self.others, self.stays),
             _reparametrize_module(self.model, named, tie_weights=True),
             self.identity.in_attributes(self.model),
-            attributes.flat_weights(self.model),
+            attributes.flat_weights(
+                [*self.model.modules(), *modules_of(self._unregistered.values())]
+            ),
             by_definition(),
         ):
             probes.begin()
@@ -269,9 +275,13 @@ class TracedStep:
         with mock.patch.object(torch.Tensor, "register_hook", noting):
             yield
 
+    def _buffer(self, name):
+        place = self._unregistered.get(name)
+        return self.model.get_buffer(name) if place is None else place.get()
+
     def buffers_now(self):
         """{key: tensor, or `Placed`}. Also the backward pass may change them, where it runs a normalisation again."""
-        now = {name: self.model.get_buffer(name) for name in self.held}
+        now = {name: self._buffer(name) for name in self.held}
         rebound = Rebound(self.identity, self.held, now, self.identity.fakes)
         rebound.check(self.buffers)
         return {

@@ -19,6 +19,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from .errors import StateError
 from .types import as_real
+from .unregistered import places_of
 
 
 class _Tensors:
@@ -75,9 +76,10 @@ class _Hashes:
         return [tensor for tensor, before in pairs if hash_of(tensor) != before]
 
 
-def _places(model):
+def _places(model, optimizer):
     """[(name, dict of its module, key)] of parameters and buffers, also under their other names."""
-    return [
+    beside = [(place.name, place, place.key) for place in places_of(model, optimizer)]
+    return beside + [
         (f"{prefix}.{key}" if prefix else key, tensors, key)
         for prefix, module in model.named_modules(remove_duplicate=False)
         for tensors in (module._parameters, module._buffers)
@@ -153,8 +155,8 @@ class Watch:
     def begin(self, with_model=True, with_optimizer=True):
         """What is there now is what the step has."""
         if with_model:
-            self._places, self._modules = _places(self.model), _modules(self.model)
-            self._held = [tensors[key] for _, tensors, key in self._places]
+            self._places, self._modules = _places(self.model, self._optimizer), _modules(self.model)
+            self._held = [tensors.get(key) for _, tensors, key in self._places]
             self._tensors, self._rewritten = _Tensors(self._held), []
             self._hashes = _Hashes(self._held if self._period else [])
         if with_optimizer:
@@ -191,7 +193,9 @@ class Watch:
             return []
         held = {name: tensor for (name, *_), tensor in zip(self._places, self._held, strict=True)}
         return [
-            place for place in _places(self.model) if place[1][place[2]] is not held.get(place[0])
+            place
+            for place in _places(self.model, self._optimizer)
+            if place[1].get(place[2]) is not held.get(place[0])
         ]
 
     def _has_same_modules(self):

@@ -17,8 +17,14 @@ _PARALLEL = {
 
 
 def check_wrappers(model):
-    """CaptureError for a model that is, or has in it, a module of another way to train on several devices."""
+    """CaptureError for a model that is, or has in it, a module of TorchScript, or of another way to train on several devices."""
     for name, module in model.named_modules():
+        if isinstance(module, torch.jit.ScriptModule):
+            where = f"module {name!r}" if name else "model"
+            raise CaptureError(
+                f"{where}: found a ScriptModule, expected the torch.nn.Module behind it in its place, as it was before"
+                " torch.jit.script or torch.jit.trace"
+            )
         for kind in type(module).__mro__:
             if kind.__name__ in _PARALLEL and kind.__module__.startswith("torch."):
                 where = f"module {name!r}" if name else "model"

@@ -39,6 +39,16 @@ def test_samples(results, name):
     assert any(r["status"] == trials.WORKS for r in results[name].values())
 
 
+@pytest.mark.parametrize(
+    ("status", "is_enough"),
+    [(trials.REFUSED, True), (trials.WRONG, False), (trials.UNCLEAR, False)],
+)
+def test_an_exception_is_for_what_is_refused(status, is_enough):
+    results = {"a": {"a#0": {"status": trials.WORKS}}, "b": {"b#0": {"status": status}}}
+    assert trials.report(results, 0.95, excepted=("b",)) == is_enough
+    assert not trials.report(results, 0.95)
+
+
 class _Case:
     """As Layer of coverage_cases.py, of any function."""
 

@@ -240,6 +240,14 @@ def test_model_that_is_a_script():
         tandem.compile(model, mse, sgd(model), BATCH)
 
 
+@pytest.mark.parametrize("make", [torch.jit.script, lambda m: torch.jit.trace(m, torch.ones(4, 6))])
+def test_module_that_is_a_script(make):
+    model = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 1))
+    model[0] = make(model[0])
+    with pytest.raises(tandem.CaptureError, match="^module '0': found a ScriptModule, .* in its"):
+        tandem.compile(model, mse, sgd(model), BATCH)
+
+
 # What a capture looks for in modules of the user's is followed however deep.
 DEEP = [BATCH]
 for _ in range(2000):

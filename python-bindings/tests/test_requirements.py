@@ -120,6 +120,12 @@ CASES = {
         of(1.0, float("inf")),
         "an element of a histogram is inf",
     ),
+    "segments": (
+        lambda x, n: torch.segment_reduce(x[:, 0], "sum", lengths=n).sum(),
+        of(1, 1),
+        of(3, -1),
+        "a length of a segment is -1, expected a number from 0 on",
+    ),
     "quotient": (
         lambda x, i: (x[:, 0] * (5 // i)).sum(),
         of(1, 2),
