@@ -54,9 +54,21 @@ def _by_name(name, *args, **kwargs):
     return getattr(torch._C._nn, name)(*args, **kwargs)
 
 
-def _by_factors(name, input, output_size, align_corners, scales_h=None, scales_w=None):  # noqa: A002
-    factors = None if scales_h is None else (scales_h, scales_w)
-    return _by_name(name, input, output_size, align_corners, factors)
+def _smoothed(
+    name,
+    input,
+    output_size,
+    align_corners,
+    scale_factors=None,
+    scales_w=None,
+    *,
+    scales_h=None,  # noqa: A002
+):
+    """Of either overload: factors are a list, or a number per dimension."""
+    if not isinstance(scale_factors, (list, tuple)):
+        of_rows = scale_factors if scales_h is None else scales_h
+        scale_factors = None if of_rows is None else (of_rows, scales_w)
+    return _by_name(name, input, output_size, align_corners, scale_factors)
 
 
 def _with_reduction(definition, place, *args, reduction=1, **kwargs):
@@ -76,9 +88,9 @@ def of(definitions):
             found[operator] = functools.partial(_with_reduction, by_name[name], place)
     for name in _SMOOTHED:
         packet = getattr(_aten, name)
-        by_factors = functools.partial(_by_factors, name)
-        found |= {packet: by_factors, packet.default: by_factors}
-    for name in (*_RESIZING, *_SMOOTHED):
+        for operator in (packet, packet.default, packet.vec):
+            found[operator] = functools.partial(_smoothed, name)
+    for name in _RESIZING:
         operator = getattr(getattr(_aten, name, None), "vec", None)
         if operator is not None:
             found[operator] = functools.partial(_by_name, name)
