@@ -42,6 +42,7 @@ class Outside:
         modules = {id(module): name_of_place("module", name) for name, module in named}
         reads = reads_of(code_of(named, loss_fn), modules)
         self.parts, self._generators = [], []
+        self.wholes = list(reads.wholes.items())
         for name, (entries, value) in reads.touched.items():
             self.parts += [(name, Variable(entry)) for entry in entries[-1:] if entry.is_variable]
             for entry in entries[-1:]:

@@ -16,6 +16,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from . import attributes, left_behind, probes, progress
 from .arguments import Argument, Result, scalar_arguments
+from .arrays import check_arrays
 from .capturing import capturing
 from .clipping import NORM
 from .draws import RandomCall
@@ -362,6 +363,13 @@ def trace_step(model, loss_fn, optimizer, example_batch, wanted, kept):
         if changes and not left_behind.makes_modules(step.others):
             _check_others(step, graph)
         step.outside.check_generators()
+        check_arrays(
+            step.model,
+            step.outside,
+            {r.name for r in step.results if r.role == "parameter"},
+            lambda: _trace_from(step, step.numbers, step.begin),
+            lambda again: _equal(graph, again[0]),
+        )
         step.scalars = scalar_arguments(step.numbers_read, step.optimizer.first_step)
     step.returned.forget()
     arguments = step.arguments

@@ -806,6 +806,36 @@ def test_what_a_step_leaves_in_containers_and_classes_is_refused(leave, name):
     assert not any(isinstance(value, FakeTensor) for value in held)
 
 
+class WithArray(nn.Module):
+    def __init__(self, use):
+        super().__init__()
+        self.layer, self.use = nn.Linear(6, 6), use
+        self.register_buffer("table", torch.ones(6))
+        self.array, self.fixed = self.layer.bias.detach().numpy(), self.table.numpy()
+
+    def forward(self, x):
+        return self.layer(x) + self.use(self)
+
+
+def test_arrays_in_the_memory_of_parameters():
+    """Numbers of one are refused, where the step writes to the tensor; a tensor of one is the parameter."""
+    words = "'model.array', which the model reads: holds an array of NumPy's in the memory of parameter 'layer.bias'"
+    with pytest.raises(tandem.CaptureError, match=words):
+        compile_step(WithArray(lambda model: float(model.array.sum())))
+    model = WithArray(lambda m: torch.from_numpy(m.array) * float(m.fixed.sum()))
+    before, twin = model.array.copy(), copy.deepcopy(model)
+    twin.array, twin.fixed = twin.layer.bias.detach().numpy(), twin.table.numpy()
+    step = compile_step(model)
+    assert (model.array == before).all()
+    optimizer = sgd(twin)
+    for batch in BATCHES:
+        expected = mse(twin, batch)
+        optimizer.zero_grad()
+        expected.backward()
+        optimizer.step()
+        torch.testing.assert_close(step(batch), expected.detach(), rtol=1e-5, atol=0)
+
+
 def test_draws_behind_a_seed_that_the_loss_sets_are_refused():
     def loss(model, batch):
         torch.manual_seed(0)
