@@ -22,6 +22,7 @@ from .optimizers import own_step_of
 from .outside import HOOKS, PARTS_OF_MODULES, code_of, global_hooks, reads_of, unwrapped
 from .python_state import Modules, detects_anomalies, name_of_place
 from .snapshots import are_same, contents, is_plain
+from .unregistered import named_parameters
 
 # Of what an attribute can be set to: what Python computes with beside tensors.
 _SETTINGS = (bool, int, float, str, type(None))
@@ -188,6 +189,10 @@ class Settings:
     def __init__(self, model, loss_fn, optimizer):
         self._model, self._loss_fn, self._optimizer = model, loss_fn, optimizer
         self._names, self._ignored = _Names(), set()
+        own = {id(parameter) for parameter in model.parameters()}
+        self._unregistered = [
+            (n, p) for n, p in named_parameters(model, optimizer) if id(p) not in own
+        ]
         self._captured, self._changes = self.texts(), {}
 
     def changes(self):
@@ -296,7 +301,8 @@ class Settings:
 
     def _of_tensors(self):
         self._tensor_hooks, found = self._hooks_of_tensors(), {}
-        for name, parameter in self._model.named_parameters() if self._tensor_hooks else ():
+        named = [*self._model.named_parameters(), *self._unregistered]
+        for name, parameter in named if self._tensor_hooks else ():
             for attribute, text in _TENSOR_HOOKS.items():
                 if hooks := getattr(parameter, attribute):
                     what = f"parameter {name!r}: {text}"
@@ -309,7 +315,7 @@ class Settings:
 
     def _hooks_of_tensors(self):
         """Those of parameters that have some."""
-        parameters = self._modules.parameters()
+        parameters = self._modules.parameters() + [p for _, p in self._unregistered]
         hooks = list(chain.from_iterable(map(of, parameters) for of in _OF_TENSORS))
         return [list(each.values()) for each in hooks if each] if any(hooks) else []
 
