@@ -105,6 +105,13 @@ def _embedding_bag(
     return total / used.sum(-1).clamp(min=1)[:, None]
 
 
+def _combinations(input, r=2, with_replacement=False):  # noqa: A002
+    """By the places of each: of positions all is known."""
+    if not isinstance(input, FakeTensor) or input.dim() != 1 or r < 1:
+        return None
+    return input[torch.combinations(torch.arange(input.shape[0]), r, with_replacement)]
+
+
 def _fill_diagonal(x, value, wrap=False):
     """A write to the diagonal's view; None for tall matrices that wrap and for more dimensions."""
     if x.dim() != 2 or (wrap and x.shape[0] > x.shape[1]):
@@ -288,6 +295,7 @@ _DEFINITIONS = {
     F.embedding: _embedding,
     F.one_hot: requirements.one_hot,
     torch.normal: _normal,
+    torch.combinations: _combinations,
     F.pad: _pad,
     torch.Tensor.fill_diagonal_: _fill_diagonal,
     F.gaussian_nll_loss: losses.gaussian_nll_loss,
@@ -304,7 +312,6 @@ _DEFINITIONS = {
     **{loss: _of_some(loss) for loss in (F.mse_loss, F.smooth_l1_loss, F.huber_loss)},
     torch.Tensor.__bool__: reads.truth,
     torch.Tensor.item: reads.item,
-    torch.Tensor.tolist: reads.tolist,
     torch.Tensor.__getitem__: masks.getitem,
     torch.Tensor.__setitem__: masks.setitem,
     torch.masked_select: masks.masked_select,
@@ -485,6 +492,7 @@ def by_definition():
             stack.enter_context(patch)
         stack.enter_context(mock.patch.object(layer, "forward", _cumulative_batch_norm))
         stack.enter_context(mock.patch.object(torch.nn.Module, "to", _to_what_it_is))
+        stack.enter_context(mock.patch.object(FakeTensor, "tolist", reads.tolist))
         for name, order in _FRACTIONAL.items():
             pool = functools.partial(_fractional_max_pool, order)
             stack.enter_context(mock.patch.object(torch._C._nn, name, pool))

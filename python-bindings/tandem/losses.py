@@ -62,7 +62,9 @@ def ctc_loss(
 ):
     """A. Graves et al., 2006, equations 6 to 8, in logarithms; a round per position."""
     if log_probs.dim() == 2:
-        return None
+        lengths = (torch.as_tensor(n).reshape(1) for n in (input_lengths, target_lengths))
+        of_one = (log_probs[:, None], targets.reshape(1, -1), *lengths)
+        return ctc_loss(*of_one, blank, reduction, zero_infinity).reshape(())
     inputs, lengths = (torch.as_tensor(n) for n in (input_lengths, target_lengths))
     if isinstance(targets, Masked):
         targets = _chosen_first(targets, lengths)

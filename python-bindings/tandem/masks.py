@@ -10,7 +10,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from . import positions
 from .masked_rows import Masked, choose, one_mask, refuse
-from .reads import constant_of, places_of
+from .reads import constant_of, mask_of, places_of, value_of
 
 
 def _is_mask(value):
@@ -94,18 +94,18 @@ def masked_select(x, mask):
     return getitem(x.expand(shape), mask.expand(shape))
 
 
-def _values_of(part):
-    """Of a part of an index that is a mask which follows from no argument, its values; else None."""
-    if not isinstance(part, torch.Tensor) or not part.dim():
+def _values_of(part, known):
+    """Of a part of an index that is a mask which is `known`, by this function, its values; else None."""
+    if not isinstance(part, torch.Tensor):
+        return mask_of(part)
+    if not part.dim() or part.dtype not in (torch.bool, torch.uint8):
         return None
-    if part.dtype not in (torch.bool, torch.uint8):
-        return None
-    return constant_of(part) if isinstance(part, FakeTensor) else part
+    return known(part) if isinstance(part, FakeTensor) else part
 
 
-def _numbered(parts):
+def _numbered(parts, known=constant_of):
     """An index with the places of known masks in place of these; None where there is none."""
-    known = [_values_of(part) for part in parts]
+    known = [_values_of(part, known) for part in parts]
     if all(mask is None for mask in known):
         return None
     pieces = [
@@ -134,33 +134,37 @@ def getitem(x, index):
             return choose(x, mask)
         raise refuse("an index takes other dimensions of", mask)
     mask = parts[0]
-    if not _is_mask(mask) or mask.shape != x.shape[: mask.dim()]:
-        return None
-    if all(
-        part is Ellipsis or (isinstance(part, slice) and part == slice(None)) for part in parts[1:]
-    ):
+    if _is_mask(mask) and mask.shape == x.shape[: mask.dim()] and all(map(_is_whole, parts[1:])):
         return choose(x, mask)
-    return None
+    numbered = _numbered(parts, value_of)
+    return None if numbered is None else x[numbered]
+
+
+def _is_whole(part):
+    return part is Ellipsis or (isinstance(part, slice) and part == slice(None))
 
 
 def setitem(x, index, value):
     """x[mask] = value, where the value is a row for all, a row of each that the mask chose, or as many rows as it
-    chooses; None for every other index, and for numbers.
+    chooses; None for every other index, and for numbers where the first mask is a tensor.
     """
     parts = index if isinstance(index, tuple) else (index,)
     if positions.setitem(x, parts, value) is not None:
         return x
-    if not parts or not isinstance(x, FakeTensor) or not isinstance(value, (torch.Tensor, Masked)):
+    if not parts or not isinstance(x, FakeTensor):
+        return None
+    if not isinstance(value, (torch.Tensor, Masked)) and _is_mask(parts[0]):
         return None
     numbered = _numbered(parts)
     if numbered is not None:
         x[numbered] = value
         return x
     mask = parts[0].mask if isinstance(parts[0], Places) and len(parts) == 1 else parts[0]
-    rest = parts[1:]
+    if not isinstance(value, (torch.Tensor, Masked)):
+        return None
     if not _is_mask(mask) or mask.shape != x.shape[: mask.dim()]:
         return None
-    if not all(p is Ellipsis or (isinstance(p, slice) and p == slice(None)) for p in rest):
+    if not all(map(_is_whole, parts[1:])):
         return None
     x.copy_(_put(x, mask, value))
     return x

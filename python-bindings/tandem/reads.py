@@ -5,12 +5,14 @@ the same way is gone, so a boolean becomes a check that refuses another: of what
 step, of what depends on parameters or random numbers by a result of the step with the role `check`.
 
 A number that `Tensor.item` gives stays a tensor, so that what is computed with it is right for every batch, and comparisons of it are booleans. Where
-Python needs a number of its own (a shape, `int()`), it is an error, unless it depends on nothing.
+Python needs a number of its own (a shape, `int()`), it is an error, unless it depends on nothing, or on buffers that no step writes to: these
+have to stay what they were.
 """
 
 import contextlib
 import re
 
+import numpy as np
 import torch
 import torch.utils._pytree as pytree
 from torch._subclasses.fake_tensor import FakeTensor
@@ -27,6 +29,7 @@ BATCH, MODEL, RANDOM = "the batch", "parameters or state", "random numbers"
 _KIND_OF_ROLE = {"input": BATCH, "seed": RANDOM}
 READ = torch.ops.aten._local_scalar_dense.default
 EQUAL = torch.ops.aten.equal.default
+_CLONE = torch.ops.aten.clone.default
 
 
 def truth(x):
@@ -44,10 +47,12 @@ def item(x):
 
 
 def tolist(x):
-    """`tensor.tolist()`, number by number."""
-    if not isinstance(x, FakeTensor):
-        return None
-    return [tolist(part) for part in x.unbind(0)] if x.dim() else READ(x)
+    """`tensor.tolist()` of a traced tensor: constants, or numbers as `item` gives them."""
+    known = value_of(x)
+    if known is not None:
+        with _real():
+            return known.tolist()
+    return [tolist(part) for part in x.unbind(0)] if x.dim() else x.item()
 
 
 def tensor_split(x, tensor_indices_or_sections, dim=0):
@@ -58,9 +63,15 @@ def tensor_split(x, tensor_indices_or_sections, dim=0):
 
 
 def array(x, *_, **__):
-    """`tensor.numpy()`, also by way of NumPy's and SciPy's functions."""
+    """`tensor.numpy()`, also by way of NumPy's and SciPy's functions. Constants are arrays that cannot be written to."""
     if not isinstance(x, FakeTensor):
         return None
+    known = None if x.requires_grad else value_of(x)
+    if known is not None:
+        with _real():
+            found = known.clone().numpy()
+        found.flags.writeable = False
+        return found
     location = current_location()
     text = source_line(location.place).strip() if location and location.place else ""
     raise CaptureError(
@@ -112,6 +123,22 @@ def constant_of(tensor):
         for n in nodes:
             known[n] = trace.compute(n, known, None)
     return known[node]
+
+
+def value_of(tensor):
+    """As `constant_of`; also of what follows from buffers alone, which are the same in every step from now on."""
+    known = constant_of(tensor)
+    return _ACTIVE[-1].of_buffers(tensor) if known is None and _ACTIVE else known
+
+
+def mask_of(part):
+    """Of a list or array of booleans that is an index, a real tensor; else None."""
+    if not isinstance(part, (list, np.ndarray)):
+        return None
+    with _real(), contextlib.suppress(TypeError, ValueError, RuntimeError):
+        mask = torch.as_tensor(part)
+        return mask if mask.dtype == torch.bool and mask.dim() else None
+    return None
 
 
 def of_constants(operator, args, kwargs):
@@ -226,6 +253,8 @@ class Reads:
         self._takes_parameters = False
         self._known, self._seen = {}, set()
         self._required = {}
+        # {key of a buffer: where its values decide what is computed}, and these values by node.
+        self.fixed, self._fixed_values = {}, {}
 
     @contextlib.contextmanager
     def requiring(self, mode):
@@ -283,7 +312,10 @@ class Reads:
         if updates and self._takes_parameters and trace.roles(nodes) <= {"parameter"}:
             return self._evaluate(trace, nodes, last)
         if kinds and (updates or tensor.dtype != torch.bool):
-            raise _refused(location, updates, kinds)
+            known = None if updates else self.of_buffers(tensor)
+            if known is None:
+                raise _refused(location, updates, kinds, tensor.is_floating_point())
+            return known.item()
         if kinds == {RANDOM}:
             raise CaptureError(
                 f"{location}: a random number decides here what is computed, expected the same in every step: turn it"
@@ -294,6 +326,37 @@ class Reads:
             self._seen.add(last)
             self._expect(value, tensor, trace, nodes, last, kinds, location)
         return value
+
+    def of_buffers(self, tensor):
+        """The value of a traced tensor that follows from buffers alone, as a real tensor, or None. A check of every step compares it."""
+        tracer = get_proxy_mode().tracer
+        trace, last = _Traced(tracer, self._arguments), get_proxy_slot(tensor, tracer).proxy.node
+        nodes, _ = trace.behind(last)
+        if last in self._fixed_values:
+            return self._fixed_values[last]
+        if trace.roles(nodes) != {"buffer"} or any(map(_is_random, nodes)):
+            return None
+        buffers = [trace.argument_of[node] for node in nodes if node in trace.argument_of]
+        if any(a.dtype.is_floating_point for a in buffers) and not all(map(_moves, nodes)):
+            return None  # What kernels compute differs in the last place.
+        known = {}
+        with _real():
+            for node in nodes:
+                known[node] = trace.compute(node, known, _start)
+            value = known[last].clone()
+        self._fix(tensor, value, [a for a in buffers if a.key not in self.fixed])
+        self._fixed_values[last] = value
+        return value
+
+    def _fix(self, tensor, value, buffers):
+        location = self._mode.location
+        self.fixed |= {a.key: location for a in buffers}
+        names = ", ".join(repr(a.name) for a in buffers)
+        message = (
+            f"{location}: what buffer {names} had when the step was captured decides here what is computed, and it has other"
+            " values now, expected the same, or another call of tandem.compile"
+        )
+        self.checks.append(((tensor.detach() != value).sum() == 0, message))
 
     def of_parameters(self, tensor):
         """The truth of a tensor in the optimizer's step, if it follows from nothing but the parameters that there are, else None."""
@@ -399,6 +462,11 @@ def written_by(node):
     return set().union(*(storages_of(n.meta.get("val")) for n in nodes))
 
 
+def _moves(node):
+    """Whether it computes nothing."""
+    return not _is_operator(node) or node.target is _CLONE or node.target.is_view
+
+
 def _is_random(node):
     return _is_operator(node) and is_random(node.target)
 
@@ -413,7 +481,13 @@ def _start(argument):
     return value
 
 
-def _refused(location, updates, kinds):
+def _refused(location, updates, kinds, is_float):
+    if is_float and not updates:
+        return CaptureError(
+            f"{location}: Python needs a number, by float() or as text, that follows from {' and '.join(sorted(kinds))}, and there"
+            " is none while a step is captured; expected item(), which may be computed with, or, to print or keep it, the"
+            " tensor returned with the loss"
+        )
     what = "the optimizer looks at a value" if updates else "Python needs a number, such as a size,"
     return CaptureError(
         f"{location}: control flow or a shape depends on data: {what} that follows from"

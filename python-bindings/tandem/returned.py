@@ -20,17 +20,19 @@ _PREFIX = "returned."
 @dataclass
 class _Leaf:
     """A leaf of what was returned: a result, by role and name, whose type in PyTorch is `dtype`, or a tensor without elements
-    of the shape `empty`, or a constant.
+    of the shape `empty`, or a constant. The loss was returned in a `shape` of one element.
     """
 
     result: tuple[str, str] | None = None
     dtype: torch.dtype | None = None
     constant: object = None
     empty: tuple[int, ...] | None = None
+    shape: tuple[int, ...] | None = None
 
     def build(self, result):
         if self.result is not None:
-            return result(*self.result).to(self.dtype)
+            value = result(*self.result).to(self.dtype)
+            return value if self.shape is None else value.reshape(self.shape)
         return self.constant if self.empty is None else torch.empty(self.empty, dtype=self.dtype)
 
 
@@ -50,28 +52,26 @@ class Returned:
 
     def __init__(self, returned, has_loss=True):
         """Without a loss all tensors are results like others, and `loss` is None."""
-        self.loss = _find_loss(returned) if has_loss else None
-        if has_loss:
-            self._check_loss()
+        self._given = _find_loss(returned) if has_loss else None
+        self.loss = self._checked(self._given) if has_loss else None
         paths, self._spec = tree.flatten(returned, "what the loss function returns")
         self._leaves, self.tensors = [], {}
         for path, leaf in paths:
             self._leaves.append(self._leaf(tree.name_of_path(path), leaf))
 
-    def _check_loss(self):
-        expected = (
-            "expected a scalar tensor, or a tuple that begins with it, or a dict with it as 'loss'"
-        )
-        if not isinstance(self.loss, torch.Tensor):
-            raise CaptureError(f"loss: found {type(self.loss).__name__}, {expected}")
-        if self.loss.dim():
-            raise CaptureError(
-                f"loss: found a tensor of shape {tuple(self.loss.shape)}, {expected}"
-            )
+    @staticmethod
+    def _checked(loss):
+        """The loss as a tensor without dimensions."""
+        expected = "expected a tensor of one element, or a tuple that begins with it, or a dict with it as 'loss'"
+        if not isinstance(loss, torch.Tensor):
+            raise CaptureError(f"loss: found {type(loss).__name__}, {expected}")
+        if loss.numel() != 1:
+            raise CaptureError(f"loss: found a tensor of shape {tuple(loss.shape)}, {expected}")
+        return loss.reshape(()) if loss.dim() else loss
 
     def _leaf(self, name, leaf):
-        if leaf is not None and leaf is self.loss:
-            return _Leaf(("loss", "loss"), leaf.dtype)
+        if leaf is not None and leaf is self._given:
+            return _Leaf(("loss", "loss"), leaf.dtype, shape=tuple(leaf.shape))
         if isinstance(leaf, torch.Tensor):
             if leaf.is_complex() or leaf.layout != torch.strided:
                 raise CaptureError(
@@ -91,7 +91,8 @@ class Returned:
 
     def forget(self):
         """Lets go of the trace's tensors."""
-        self.loss, self.tensors = None, {}
+        self.loss = self._given = None
+        self.tensors = {}
 
     def build(self, result):
         """What `loss_fn` returned, of the values that `result(role, name)` gives."""

@@ -78,6 +78,20 @@ def scatter_reduce(x, dim, index, src, reduce, *, include_self=True):
     return _within(x, _by_hits(x, dim, index, src, reduce, include_self))
 
 
+_REDUCES = {"add": "sum", "multiply": "prod"}
+
+
+@rule(aten.scatter.reduce)
+def _scatter_with(x, dim, index, src, *, reduce):
+    return scatter_reduce(x, dim, index, src, _REDUCES[reduce])
+
+
+@rule(aten.scatter.value_reduce)
+def _scatter_value_with(x, dim, index, value, *, reduce):
+    src = torch.full_like(index, value, dtype=x.dtype)
+    return scatter_reduce(x, dim, index, src, _REDUCES[reduce])
+
+
 @rule(aten.index_reduce.default)
 def _index_reduce(x, dim, index, source, reduce, *, include_self=True):
     if not x.dim():

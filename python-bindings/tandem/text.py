@@ -48,11 +48,17 @@ def _nested(tensor):
     return "[" + ", ".join(_nested(part) for part in tensor) + "]"
 
 
+def _flat(tensor):
+    """All elements, one behind the other in memory, which also says of a single one that the next would be."""
+    flat = tensor.reshape(-1)
+    return flat if flat.stride(0) == 1 else flat.clone(memory_format=torch.contiguous_format)
+
+
 def is_one_value(tensor):
     """Whether all elements are the same, to the bit: 0.0 and -0.0 are equal and not the same."""
     if not tensor.numel():
         return False
-    rows = tensor.contiguous().reshape(-1, 1).view(torch.uint8)
+    rows = _flat(tensor).view(torch.uint8).reshape(tensor.numel(), -1)
     return bool((rows == rows[0]).all())
 
 
@@ -60,7 +66,7 @@ def dense(tensor):
     """A DenseElementsAttr."""
     shape = "".join(f"{size}x" for size in tensor.shape)
     kind = f"tensor<{shape}{ELEMENT_TYPES[tensor.dtype]}>"
-    flat = tensor.reshape(-1)
+    flat = _flat(tensor)
     if flat.numel() == 0:
         return f"dense<> : {kind}"
     if is_one_value(flat):

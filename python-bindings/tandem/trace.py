@@ -82,6 +82,7 @@ def _run_step(step, mode, tensors):
             step.identity.check_gradients(nodes, step.held)
             gradients = step.backward(loss, parameters, nodes)
             buffers_after = step.buffers_now()
+            step.check_fixed(mode.reads.fixed, buffers_after)
             placed = [t for t in buffers_after.values() if isinstance(t, Placed)]
             step.looked_at = {each.key for each in placed}
             step.written(parameters)

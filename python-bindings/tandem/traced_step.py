@@ -264,6 +264,20 @@ class TracedStep:
             if self.batch_memory.views:
                 raise Overlaid
 
+    def check_fixed(self, fixed, after):
+        """CaptureError where the step writes to one of the buffers `fixed`, {key: where its values decide what is computed}; `after` are
+        those of `buffers_now`.
+        """
+        written = storages_written() if fixed else ()
+        for key, location in fixed.items():
+            held = self.identity.fakes[key]
+            if after.get(key, held) is not held or storages_of(held) & written:
+                raise CaptureError(
+                    f"{location}: control flow or a shape depends on data: Python needs a number that follows from buffer"
+                    f" {key.partition('/')[2]!r}, to which the step writes; expected one that stays: run the model once in eager, if"
+                    " it is the length of a cache"
+                )
+
     @contextlib.contextmanager
     def _noting_hooks(self):
         register = torch.Tensor.register_hook

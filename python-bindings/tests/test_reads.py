@@ -2,10 +2,12 @@
 
 import re
 
+import numpy as np
 import pytest
 import tandem
 import torch
 import torch.nn.functional as F
+from comparing import train_beside
 from forked import Forks
 from tandem import BatchError, CaptureError, StepRefusedError
 from torch import nn
@@ -267,3 +269,102 @@ def test_one_process_refuses_for_all(tmp_path):
     first, refusal, *others = ends[0][1].splitlines()
     assert [first, *others] == ["True"] * 3
     assert re.search(r"script\.py:7: a value .* was True .* is False now", refusal), refusal
+
+
+def held(**buffers):
+    """A loss function with buffers, called with a layer of 6 columns and rows."""
+
+    class Held(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = nn.Linear(6, 6)
+            for name, tensor in buffers.items():
+                self.register_buffer(name, tensor.clone())
+
+    return Held
+
+
+UPPER = torch.ones(6, 6, dtype=torch.bool).triu(1)
+OF_BUFFERS = {
+    "a length": (torch.tensor(4), lambda y, b: y[:, : b.item()]),
+    "a range": (torch.tensor(3), lambda y, b: sum(y * i for i in range(b))),
+    "a table": (torch.tensor(6), lambda y, b: y * torch.arange(b.item() * 1.0)),
+    "sizes": (torch.tensor([2, 4]), lambda y, b: y.split(b.tolist(), 1)[1]),
+    "a float": (torch.tensor([0.3, 0.7]), lambda y, b: y * float(b[1])),
+    "a mask": (UPPER, lambda y, b: (y[:, :, None] * y[:, None])[:, b]),
+    "places": (torch.tensor([0, 1, 2, 1, 0, 1]), lambda y, b: y[:, b == 1]),
+    "an array": (torch.arange(6.0), lambda y, b: y * torch.as_tensor(b.numpy() + 1)),
+}
+
+
+@pytest.mark.parametrize("case", OF_BUFFERS)
+def test_numbers_of_buffers_are_those_of_every_step(case):
+    tensor, function = OF_BUFFERS[case]
+
+    def loss(model, batch):
+        return function(model.body(batch["x"]), model.b).square().mean()
+
+    (model, optimizer), (twin, of_twin) = (made(kind=held(b=tensor)) for _ in range(2))
+    step = tandem.compile(model, loss, optimizer, batch_of(0), mesh={"data": 2})
+    train_beside(step, twin, loss, of_twin, [batch_of(0), batch_of(1)])
+    changed = step.state_dict()
+    step.load_state_dict(changed | {"b": ~changed["b"] if tensor is UPPER else changed["b"] - 1})
+    with pytest.raises(StepRefusedError, match="what buffer 'b' had when the step was captured"):
+        step(batch_of(0))
+
+
+def test_a_length_that_the_step_changes():
+    def loss(model, batch):
+        if model.b.item() < batch["x"].shape[0]:
+            model.b.fill_(batch["x"].shape[0])
+        return (model.body(batch["x"]) * torch.ones(int(model.b), 1)).mean()
+
+    model, optimizer = made(kind=held(b=torch.tensor(0)))
+    with pytest.raises(CaptureError, match="follows from buffer 'b', to which the step writes"):
+        tandem.compile(model, loss, optimizer, batch_of(0))
+
+
+def test_a_float_of_the_loss_names_what_to_do():
+    def loss(model, batch):
+        value = model(batch["x"]).square().mean()
+        print(f"{float(value.detach()):.3f}")  # here: float
+        return value
+
+    model, optimizer = made()
+    pattern = line_of("here: float") + r".*by float\(\) or as text, .* expected item\(\)"
+    with pytest.raises(CaptureError, match=pattern):
+        tandem.compile(model, loss, optimizer, batch_of(0))
+
+
+CONSTANTS = {
+    "numpy": lambda y: y * torch.as_tensor(np.sin(torch.arange(6.0).numpy())),
+    "asarray": lambda y: y * torch.from_numpy(np.asarray(torch.arange(6)) * 2),
+    "tolist": lambda y: y * torch.tensor(torch.arange(6.0).tolist()),
+    "booleans": lambda y: y[:, [True, False, True, False, True, True]],
+    "rows": lambda y: y[[True, False] * 4],
+    "an array of booleans": lambda y: y[:, np.array([True, False, True, False, True, True])],
+    "a column": lambda y: y[:, torch.argwhere(torch.arange(6) > 2)[:, 0]],
+    "combinations": lambda y: torch.combinations(y.mean(0), 3).prod(-1),
+    "repeated": lambda y: torch.combinations(y.mean(0), with_replacement=True).prod(-1),
+    "products": lambda y: (
+        y * torch.ones(8, 6).scatter(1, torch.tensor([[0, 1, 0]] * 8), 3.0, reduce="multiply")
+    ),
+    "sums": lambda y: y.detach().scatter(1, (y > 0).long(), y.detach(), reduce="add") * y,
+    "a write": lambda y: y.clone().index_fill_(1, torch.tensor([1]), 2.0) + _written(y),
+}
+
+
+def _written(y):
+    y = y.clone()
+    y[:, [True, False, True, False, True, True]] = 3.0
+    return y
+
+
+@pytest.mark.parametrize("case", CONSTANTS)
+def test_constants_that_python_looks_at(case):
+    def loss(model, batch):
+        return CONSTANTS[case](model.body(batch["x"])).square().mean()
+
+    (model, optimizer), (twin, of_twin) = (made(kind=held()) for _ in range(2))
+    step = tandem.compile(model, loss, optimizer, batch_of(0), mesh={"data": 2})
+    train_beside(step, twin, loss, of_twin, [batch_of(0), batch_of(1)])

@@ -88,7 +88,8 @@ class Output:
 
 FORMS = {
     "tensor": lambda loss, scores: loss,
-    "tuple": lambda loss, scores: (loss, scores, 1.5),
+    "tensor of one element": lambda loss, scores: loss.reshape(1, 1),
+    "tuple": lambda loss, scores: (loss.reshape(1), scores, 1.5),
     "list": lambda loss, scores: [loss, [scores]],
     "named tuple": Pair,
     "dataclass": lambda loss, scores: Output(loss, scores, {"a": scores, "b": None}),
@@ -129,7 +130,7 @@ def test_outputs_of_transformers():
 @pytest.mark.parametrize(
     "returned, words",
     [
-        (lambda loss: {"x": loss}, "found NoneType, expected a scalar tensor, or a tuple"),
+        (lambda loss: {"x": loss}, "found NoneType, expected a tensor of one element, or a tuple"),
         (lambda loss: (loss.expand(2), loss), r"found a tensor of shape \(2,\)"),
         (
             lambda loss: (loss, {"m": object()}),

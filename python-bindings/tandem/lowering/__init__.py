@@ -14,6 +14,7 @@ from ..bands import find_bands
 from ..builder import Builder
 from ..draws import is_random
 from ..errors import CaptureError, UnsupportedOperatorError
+from ..formulas import FORMULAS
 from ..locations import UNKNOWN
 from ..origins import Origin
 from ..records import ELEMENT_TYPES, Step, TensorType, Value
@@ -36,8 +37,8 @@ __all__ = ["LOWERINGS", "is_kept", "lower"]
 
 
 def is_kept(operator):
-    """Whether an operator is not decomposed by PyTorch's rules, as it has a lowering."""
-    return lowering_of(operator) is not None
+    """Whether an operator is not decomposed by PyTorch's rules, as it has a lowering, and no formula beside."""
+    return operator not in FORMULAS and lowering_of(operator) is not None
 
 
 class _Lowering:

@@ -116,9 +116,7 @@ def _is_last(b, index, dim):
 
 
 @lowers("scatter")
-def _scatter(b, x, dim, index, source, reduce=None):
-    if reduce is not None:
-        raise Unsupported(f"reduce = {reduce!r}")
+def _scatter(b, x, dim, index, source):
     dim = normalize_dim(dim, len(x.shape))
     if _is_single(x.shape, dim, index):
         return b.select(_hits(b, x.shape, dim, index), source, x, x.dtype)
