@@ -105,13 +105,6 @@ def _embedding_bag(
     return total / used.sum(-1).clamp(min=1)[:, None]
 
 
-def _combinations(input, r=2, with_replacement=False):  # noqa: A002
-    """By the places of each: of positions all is known."""
-    if not isinstance(input, FakeTensor) or input.dim() != 1 or r < 1:
-        return None
-    return input[torch.combinations(torch.arange(input.shape[0]), r, with_replacement)]
-
-
 def _fill_diagonal(x, value, wrap=False):
     """A write to the diagonal's view; None for tall matrices that wrap and for more dimensions."""
     if x.dim() != 2 or (wrap and x.shape[0] > x.shape[1]):
@@ -295,7 +288,6 @@ _DEFINITIONS = {
     F.embedding: _embedding,
     F.one_hot: requirements.one_hot,
     torch.normal: _normal,
-    torch.combinations: _combinations,
     F.pad: _pad,
     torch.Tensor.fill_diagonal_: _fill_diagonal,
     F.gaussian_nll_loss: losses.gaussian_nll_loss,

@@ -123,7 +123,7 @@ def export(
 ):
     """Captures one training step of `model`: forward, backward, optimizer.
 
-    `loss_fn(model, batch)` returns a scalar tensor, or a tuple that begins with it, or a dict that has it as
+    `loss_fn(model, batch)` returns a tensor of one element, or a tuple that begins with it, or a dict that has it as
     `loss`; `optimizer` is one of `torch.optim`, a class of the user's or a `FunctionOptimizer`, whose
     hyperparameters and state are taken over. With `gradients`, they are results too. With `precision="bf16"` the
     forward pass runs under `torch.autocast("cpu", torch.bfloat16)`; `gradient_sums` says in which type gradients that
