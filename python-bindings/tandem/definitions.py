@@ -20,6 +20,7 @@ from torch.utils._pytree import tree_map
 
 from . import (
     aten_definitions,
+    lists,
     losses,
     masks,
     matrices,
@@ -319,6 +320,7 @@ _DEFINITIONS = {
     torch.Tensor.numpy: reads.array,
     torch.Tensor.__array__: reads.array,
     torch.Tensor.data.__set__: _set_data,
+    **lists.DEFINITIONS,
     **matrices.DEFINITIONS,
     **packed.DEFINITIONS,
     torch.lstm: _lstm,

@@ -14,6 +14,7 @@ from unittest import mock
 import torch
 from torch.overrides import TorchFunctionMode
 
+from . import lists
 from .errors import CaptureError
 from .locations import current_location
 
@@ -394,8 +395,8 @@ class TensorsAsNumbers(TorchFunctionMode):
             return self._truth_of_tensor(args[0])
         if name in ("__float__", "__int__", "__index__"):
             raise _unknown(f"{name.strip('_')}() needs")
-        if name.startswith("_foreach_"):
-            return self._each(name.removeprefix("_foreach_"), args, kwargs)
+        if name.startswith(lists.PREFIX):
+            return lists.each(name.removeprefix(lists.PREFIX), args, kwargs, self.call)
         leaves = [*_leaves(args), *_leaves(kwargs.values())]
         numbers = [x for x in leaves if isinstance(x, Number)]
         if not numbers and not any(
@@ -439,39 +440,6 @@ class TensorsAsNumbers(TorchFunctionMode):
         if whole and result.dtype in (torch.float64, torch.bool):
             return Number(result, (name, *keys))
         return result
-
-    def _each(self, name, args, kwargs):
-        """Of lists of tensors, tensor by tensor."""
-        count = next(len(a) for a in args if isinstance(a, (list, tuple)))
-        words = {"scalar": None, "scalars": None} | kwargs
-
-        def at(value, i):
-            is_listed = isinstance(value, (list, tuple)) or _is_tensor(value) and value.dim() == 1
-            return value[i] if is_listed else value
-
-        more = [words.pop(w) for w in ("scalar", "scalars") if words.get(w) is not None]
-        words = {k: v for k, v in words.items() if v is not None}
-        made = []
-        for i in range(count):
-            own = [at(a, i) for a in (*args, *more)]
-            own_words = {k: at(v, i) for k, v in words.items()}
-            if name.rstrip("_") in ("addcdiv", "addcmul") and len(own) == 4:
-                own_words["value"] = own.pop()
-            made.append(self.call(_of_each(name, own), tuple(own), own_words))
-        return made
-
-
-def _of_each(name, args):
-    """The function that `torch._foreach_NAME` calls for these arguments."""
-    if name in ("norm", "powsum"):
-        return {"norm": torch.linalg.vector_norm, "powsum": _powsum}[name]
-    if name.rstrip("_") in ("maximum", "minimum") and not isinstance(args[1], torch.Tensor):
-        name = name.replace("maximum", "clamp_min").replace("minimum", "clamp_max")
-    return getattr(torch.Tensor if isinstance(args[0], torch.Tensor) else torch, name)
-
-
-def _powsum(x, ord=2, dtype=None):  # noqa: A002 - PyTorch's word
-    return x.abs().pow(ord).sum(dtype=dtype)
 
 
 def _leaves(values):
