@@ -264,6 +264,8 @@ TEST(CommandTimes, FilesReadBack) {
   }
   std::filesystem::remove(path);
   expectError(readTimes(path).status(), "No such file");
+  expectError(readTimes(testing::TempDir()).status(),
+              "expected a file that can be read");
 }
 
 //===----------------------------------------------------------------------===//

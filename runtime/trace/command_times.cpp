@@ -32,6 +32,9 @@ bool isComputation(const Command &command) {
 //===----------------------------------------------------------------------===//
 
 namespace {
+/// A day: no command takes it, and who sleeps longer seems to hang.
+constexpr double kMostSeconds = 86400;
+
 Status checkRankProgram(const RankProgram &rankProgram, size_t number,
                         const std::map<uint32_t, double> &seconds) {
   size_t numFound = 0;
@@ -43,9 +46,10 @@ Status checkRankProgram(const RankProgram &rankProgram, size_t number,
       return errorOf("times have none for ", commandText(*command),
                      ", expected one for each computing command");
     ++numFound;
-    if (!std::isfinite(found->second) || found->second < 0)
+    if (!(found->second >= 0 && found->second <= kMostSeconds))
       return errorOf("times have ", found->second, " s for ",
-                     commandText(*command), ", expected at least 0");
+                     commandText(*command),
+                     ", expected at least 0 and at most ", kMostSeconds);
   }
   if (numFound == seconds.size())
     return Status::success();
@@ -168,7 +172,13 @@ Expected<CommandTimes> readTimes(const std::string &path) {
   std::ifstream file(path, std::ios::binary);
   if (!file)
     return failToRead(path, std::strerror(errno));
-  json root = json::parse(file, nullptr, /*allow_exceptions=*/false);
+  json root;
+  try {
+    root = json::parse(file, nullptr, /*allow_exceptions=*/false);
+  } catch (const std::ios_base::failure &) { // of the stream's buffer
+    return failToRead(path, "found a folder or a damaged disk, expected a file "
+                            "that can be read");
+  }
   for (const char *key : {"program", "from"})
     if (!root.is_object() || !root.contains(key) || !root[key].is_string())
       return failToRead(path,

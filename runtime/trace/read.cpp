@@ -273,6 +273,8 @@ Expected<Timeline> TimelineReader::read(std::istream &in) {
                error.byte));
   } catch (const json::exception &) {
     return fail("is no timeline: found a number that is too large");
+  } catch (const std::ios_base::failure &) { // of the stream's buffer
+    return fail("cannot be read to its end, expected a file on a sound disk");
   }
   if (!rest.is_object() || !rest.contains("tandem") ||
       !rest.contains("traceEvents"))
