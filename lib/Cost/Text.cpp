@@ -243,8 +243,11 @@ bool LineReader::fail(std::string message) {
 }
 
 bool LineReader::failWord(size_t place, std::string_view expected) {
-  return fail("found '" + std::string(getWord(place)) + "', expected " +
-              std::string(expected));
+  constexpr size_t kMostShown = 100; // of a file that is none of ours
+  std::string found(getWord(place).substr(0, kMostShown));
+  if (found.size() < getWord(place).size())
+    found += "...";
+  return fail("found '" + found + "', expected " + std::string(expected));
 }
 
 std::optional<double> LineReader::getQuantity(size_t place,

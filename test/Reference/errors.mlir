@@ -7,6 +7,8 @@
 // RUN: not tandem-interpret %s --entry untrue 2>&1 | FileCheck %s --check-prefix=UNTRUE
 // RUN: not tandem-interpret %s --entry index --data %t.none 2>&1 | FileCheck %s --check-prefix=NOFILE
 // RUN: not tandem-interpret %s --entry index --data %s 2>&1 | FileCheck %s --check-prefix=NODATA
+// RUN: not tandem-interpret %s --entry index --data= 2>&1 | FileCheck %s --check-prefix=EMPTY
+// EMPTY: error: --data is '', expected the path of a file
 
 #mesh = #spmd.mesh<data = 2>
 module attributes {spmd.mesh = #mesh} {

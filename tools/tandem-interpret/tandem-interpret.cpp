@@ -68,6 +68,17 @@ static mlir::FailureOr<TrainingResult> run(llvm::StringRef path,
   return train(*module, {data, seed, steps, entry});
 }
 
+/// What a variable of a shell that is not set leaves is no file.
+static bool hasNames() {
+  for (const auto *option : {&data, &save, &saveResults, &compare})
+    if (option->getNumOccurrences() > 0 && option->empty()) {
+      llvm::errs() << "error: --" << option->ArgStr
+                   << " is '', expected the path of a file\n";
+      return false;
+    }
+  return true;
+}
+
 /// Asked before the work.
 static bool mayWrite() {
   std::string error;
@@ -111,7 +122,7 @@ int main(int argc, char **argv) {
                  << ", expected a number that is not negative\n";
     return 1;
   }
-  if (!mayWrite())
+  if (!hasNames() || !mayWrite())
     return 1;
   mlir::DialectRegistry registry;
   tandem::registerDialects(registry);
