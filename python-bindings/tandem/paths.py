@@ -107,8 +107,9 @@ class Paths:
         location, place = current_location(), len(self._taken)
         if place >= len(self._forced) and self._count + self._pending() >= MOST:
             raise CaptureError(
-                f"{location}: optimizer {self._name}: its step looks at values in more than {MOST} ways, expected"
-                " torch.where, which chooses among tensors without a look at them"
+                f"{location}: optimizer {self._name}: its step looks at values in more than {MOST} ways, as each `if` of each"
+                " parameter doubles them, expected torch.where(condition, one, other), which chooses among tensors without a look"
+                " at them"
             )
         answer = self._forced[place] if place < len(self._forced) else True
         self._taken.append(_Decision(key, condition, answer, location, raises))

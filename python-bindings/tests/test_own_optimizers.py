@@ -437,6 +437,43 @@ def test_what_cannot_be_followed(kind, words):
     assert "\n" not in str(caught.value)
 
 
+class Trusting(Own):
+    """LAMB as it is often written: a look at the norms of each parameter, and without one."""
+
+    defaults_of = dict(lr=0.05, looks=True)
+
+    def update(self, p, g, state, group):
+        move = g + 0.01 * p
+        weight, size = p.norm(), move.norm()
+        if group["looks"]:
+            trust = weight / size if weight > 0 and size > 0 else 1.0
+        else:
+            trust = torch.where((weight > 0) & (size > 0), weight / size, 1.0)
+        p.add_(move * trust * -group["lr"])
+
+
+def deep():
+    """A bias begins as zeros, for which the trust is another one."""
+    torch.manual_seed(4)
+    model = nn.Sequential(small(nn.Tanh()), *(nn.Linear(1, 1) for _ in range(4)))
+    nn.init.zeros_(model[1].bias)
+    return model
+
+
+def test_what_to_write_in_place_of_a_look_at_each_parameter():
+    data = regression(3)
+    model = deep()
+    optimizer = Trusting(model.parameters(), looks=False)
+    step = tandem.compile(model, mse, optimizer, data[0])
+    twin = copy.deepcopy(model)
+    own = Trusting(twin.parameters(), looks=True)
+    for batch in data:
+        step(batch)
+        eager_step(twin, mse, own, batch)
+    for name, value in twin.state_dict().items():
+        torch.testing.assert_close(step.state_dict()[name], value, rtol=1e-11, atol=1e-13)
+
+
 # Hyperparameters by schedule: (class, options, {name: values of five steps}, Programs beside the first).
 SCHEDULED = {
     "adamw": (o.AdamW, dict(lr=0.1), dict(weight_decay=[0.1, 0.2, 0.3, 0.0, 0.1], eps=[1e-8, 1e-3, 1e-2, 0.1, 1e-8]), 0),
