@@ -347,6 +347,8 @@ class Settings:
             return {}
         found = {}
         for inner, module in value.named_modules():
+            if module in self._modules.set:
+                continue
             where = f"{name}{inner and f', module {inner!r}'}"
             found |= self._of_module(where, module) | self._of_parts(where, module)
         return found

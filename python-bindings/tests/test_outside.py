@@ -199,6 +199,35 @@ def test_tensors_of_a_module_that_are_replaced():
         step(BATCH)
 
 
+def loss_of(trainer, batch):
+    return error(trainer.model, batch) * trainer.scale
+
+
+class Wrapping(nn.Module):
+    """Has the model that is trained, beside a buffer, and is handed to the loss."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+        self.register_buffer("scale", torch.tensor(2.0))
+
+    def loss(self, model, batch):
+        return loss_of(self, batch)
+
+
+def test_a_module_around_the_model():
+    """What it has beside the model is a constant; the values of the model are the step's."""
+    trainer = Wrapping(nn.Sequential(nn.Linear(6, 6), nn.BatchNorm1d(6)))
+    optimizer = torch.optim.SGD(trainer.model.parameters(), 0.0)
+    step = tandem.compile(trainer.model, trainer.loss, optimizer, BATCH)
+    expected = step(BATCH)
+    trainer.scale = torch.tensor(4.0)
+    torch.testing.assert_close(step(BATCH), 2 * expected)
+    trainer.model[1].running_mean = torch.ones(6)
+    with pytest.raises(tandem.StateError, match=r"model: the values of '1\.\w+' were changed"):
+        step(BATCH)
+
+
 def gain():
     return BETA
 
