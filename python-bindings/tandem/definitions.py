@@ -150,10 +150,12 @@ def _bincount(x, weights=None, minlength=0):
     return hits.sum(0) if weights is None else torch.where(hits, weights[:, None], 0).sum(0)
 
 
-def _combinations(x, r=2, with_replacement=False):
+def _combinations(input, r=2, with_replacement=False):  # noqa: A002
+    if input.dim() != 1 or r < 1:
+        return None
     kind = "combinations_with_replacement" if with_replacement else "combinations"
-    places = list(getattr(itertools, kind)(range(x.shape[0]), r))
-    return x[torch.tensor(places, dtype=torch.int64).reshape(-1, r)]
+    places = list(getattr(itertools, kind)(range(input.shape[0]), r))
+    return input[torch.tensor(places, dtype=torch.int64).reshape(-1, r)]
 
 
 def _allclose(x, y, rtol=1e-5, atol=1e-8, equal_nan=False):

@@ -179,7 +179,7 @@ EDGES = {
         of([1.0, 0.0, 3.0], [-INF, NAN, INF], [-INF, -INF, -INF]),
     ),
     "combinations": (
-        lambda x: [torch.combinations(x, 3), torch.combinations(x, 2, True)],
+        lambda x: [torch.combinations(input=x, r=3), torch.combinations(x, 2, True)],
         of(1.0, 2.0, 4.0, NAN),
     ),
     "least integers": (
