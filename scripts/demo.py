@@ -153,7 +153,7 @@ def main():
     for name, what in {
         "duplex.svg": "a predicted step of one rank: two strands, two colours; one computes while the other communicates",
         "step.mlir": "the captured training step; its values and batches are in step.safetensors",
-        "plan.txt": "the plan found, for tandem-compile --plan-file; --explain says why it is so (docs/planner.md)",
+        "plan.txt": "the plan found, for tandem-compile --plan-file; --explain says why it is so (docs/explanations.md)",
         "duplex.tdm": "the Program that trained: tandem-run duplex.tdm --data step.safetensors --steps 3",
         "timeline.json": "what the four ranks did here, sharing this machine's cores: https://ui.perfetto.dev",
     }.items():

@@ -647,7 +647,7 @@ class Step:
         return self._compiled
 
     def explain(self, path=None, file=None, search_time_limit=0):
-        """Prints why the plan is as it is (docs/planner.md, *Reading an explanation*); returns it as a dict,
+        """Prints why the plan is as it is (docs/explanations.md); returns it as a dict,
         and writes that as JSON to `path`. A plan is priced for the cluster that the step was compiled for,
         a laptop without one. `file` is where it is printed; default: standard output. After
         `search_time_limit` seconds, if that is not 0, other forms are estimated briefly, or not looked at.
