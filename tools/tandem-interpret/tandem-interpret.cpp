@@ -26,28 +26,31 @@ static cl::opt<std::string>
     data("data", cl::desc("safetensors file: parameters, state, batches"),
          cl::cat(category));
 static cl::opt<uint64_t> seed("seed",
-                              cl::desc("seed of the values without --data"),
+                              cl::desc("seed of random values without --data"),
                               cl::cat(category));
-static cl::opt<unsigned> steps("steps", cl::init(1), cl::desc("steps to run"),
+static cl::opt<unsigned> steps("steps", cl::init(1),
+                               cl::desc("number of steps (1)"),
                                cl::cat(category));
 static cl::opt<std::string> entry("entry", cl::init("step"),
-                                  cl::desc("function to run"),
+                                  cl::desc("function to run (step)"),
                                   cl::cat(category));
 static cl::opt<std::string>
-    save("save", cl::desc("file for the values after the last step"),
+    save("save", cl::desc("output file of the values after the last step"),
          cl::cat(category));
 static cl::opt<std::string>
-    saveResults("save-results", cl::desc("file for the last step's results"),
+    saveResults("save-results",
+                cl::desc("output file of the last step's results"),
                 cl::cat(category));
 static cl::opt<bool> shouldPrint("print-results",
-                                 cl::desc("print a line per result"),
+                                 cl::desc("print one line per result"),
                                  cl::cat(category));
 static cl::opt<std::string>
-    compare("compare", cl::desc("another module that must give the same"),
+    compare("compare", cl::desc("module that must give the same values"),
             cl::cat(category));
-static cl::opt<double> tolerance("tolerance",
-                                 cl::desc("relative tolerance of --compare"),
-                                 cl::cat(category));
+static cl::opt<double>
+    tolerance("tolerance",
+              cl::desc("largest relative difference for --compare"),
+              cl::cat(category));
 
 static mlir::FailureOr<TrainingResult> run(llvm::StringRef path,
                                            mlir::MLIRContext &context) {

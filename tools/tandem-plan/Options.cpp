@@ -17,22 +17,23 @@ namespace tandem {
 const char *const kUsage =
     "usage: tandem-plan PROBLEM [--search hidup|tandem|ilp|exhaustive] "
     "[options]\n"
+    "Searches a plan for a problem, a text written by tandem-compile\n"
+    "--problem-out (docs/planner.md).\n"
     "  --search NAME          the algorithm (tandem)\n"
     "  --check PLAN           verify this plan instead of searching one\n"
-    "  --replan PLAN          cost this plan's decisions at this problem's "
-    "prices\n"
-    "  --start PLAN           be no worse than this plan; may be given again\n"
-    "  --stages N,N,...       ilp: the operator behind each stage\n"
-    "  --gap SHARE            stop when the gap is proven to be at most this\n"
+    "  --replan PLAN          price this plan's decisions for this problem\n"
+    "  --start PLAN           give no worse plan than this; may be repeated\n"
+    "  --stages N,N,...       ilp: the operator behind each HiDup stage\n"
+    "  --gap SHARE            stop once the proven gap is at most SHARE\n"
     "  --search-time-limit S  return the best plan after S seconds\n"
-    "  --explain              say why the plan is as it is, in place of the "
-    "plan\n"
+    "  --explain              print an explanation instead of the plan\n"
     "  --json FILE            write the explanation as JSON\n"
-    "  --compare PLAN PLAN    say where two plans differ and what that costs\n"
-    "  --fail-on-replicate B  fail if a tensor of more than B bytes is left "
-    "whole\n"
+    "  --compare PLAN PLAN    print differences of two plans and their costs\n"
+    "  --fail-on-replicate B  fail if every device holds a whole tensor of "
+    "more "
+    "than B bytes\n"
     "  -o FILE                write the plan to FILE instead of printing it\n"
-    "  --print-problem        print the problem again and stop\n";
+    "  --print-problem        print the parsed problem and stop\n";
 
 static bool parseNumber(const std::string &text, double &value) {
   auto [end, error] =

@@ -18,30 +18,30 @@ const char *usage() {
        tandem-profile --show CLUSTER.yaml [--mesh data=8,model=8] [--set KEY=VALUE]
        tandem-profile --price PROGRAM.tdm --cluster CLUSTER.yaml -o TIMES.json
 
-Measures what Tandem's runtime does on this machine, with all ranks at work, and
-writes a cluster file: rates of matrix products, memory bandwidth, overhead,
-collectives, and how computation and collectives slow each other down. Started
-on several hosts, as tandem-run is, it measures over their links with all of them
-at work, and the process with rank 0 writes the file.
+Measures this machine with all ranks at work and writes a cluster file: rates of
+matrix products, memory bandwidth, overhead, collectives, and the slow-down of
+computation and collectives beside each other. Started on several hosts by
+torchrun, srun or mpirun, it measures the links between them. Rank 0's process
+writes the file.
 
-  -o FILE          where to write (standard output)
-  --name NAME      the cluster's name (local)
-  --device NAME    what to measure: cpu (the default), or cuda: one GPU for
-                   each process, which its ranks share (TANDEM_SHARE_GPU=1)
-  --ranks N        ranks of all processes, 2 to 64 (one each; alone 4)
+  -o FILE          output file (standard output)
+  --name NAME      name of the cluster (local)
+  --device NAME    device to measure: cpu (the default) or cuda. With cuda, each
+                   process has one GPU; its ranks share it (TANDEM_SHARE_GPU=1)
+  --ranks N        ranks of all processes, 2 to 64 (one per process; alone 4)
   --threads N      cores per rank (1)
-  --computation FILE  takes devices and slow-downs from a cluster file, and
-                   measures links only
-  --quick          fewer sizes and shorter runs: a few seconds
-  --show FILE      measure nothing; print what a cluster file makes computation
-                   and collectives cost
+  --computation FILE  measure links only; take devices and slow-downs from this
+                   cluster file
+  --quick          measure fewer sizes, for a few seconds
+  --show FILE      measure nothing; print the prices of a cluster file for
+                   computation and collectives
   --mesh AXES      --show: the mesh to price (one axis over all devices)
-  --price FILE     measure nothing; write how long the commands of a Program
-                   take by a cluster file, as tandem-run --times reads it
+  --price FILE     measure nothing; write the seconds of a Program's commands,
+                   priced by --cluster, as input for tandem-run --times
   --cluster FILE   --price: the cluster file
-  --set KEY=VALUE  --show, --price: replaces a value of the file, such as
-                   'link.network.bandwidth=25 Gbit/s'; may be given again
-  --help           this text
+  --set KEY=VALUE  --show, --price: replace a value of the file, such as
+                   'link.network.bandwidth=25 Gbit/s'; may be repeated
+  --help           print this text
 )";
 }
 

@@ -20,31 +20,31 @@ using rt::Status;
 const char *usage() {
   return R"(usage: tandem-run PROGRAM.tdm [options]
 
-Runs a compiled training step and prints the loss of each step. All ranks are in
-this process; started by torchrun, srun or mpirun, each process has its part of
-them, and the one with rank 0 prints and saves. A process waits TANDEM_TIMEOUT
-seconds (30) for another.
+Runs a compiled training step and prints the loss of each step. Started alone, one
+process has all ranks. Started by torchrun, srun or mpirun, each process has a
+part of them; rank 0's process prints and saves. A process waits at most
+TANDEM_TIMEOUT seconds (30) for another one.
 
-  --data FILE      parameters, state and batches, as export writes them. Batches
-                   are taken in turn, beginning at the step count modulo their
-                   number. Without it values are made up from a seed.
-  --steps N        number of steps (one pass over the batches; 10 without data)
-  --save FILE      write parameters and state afterwards, whole, with the
-                   batches: usable as --data to go on
+  --data FILE      parameters, state and batches, as written by export. The first
+                   batch is the step count modulo the number of batches.
+                   Without it, values are random from a fixed seed
+  --steps N        number of steps (one pass over the batches; without --data 10)
+  --save FILE      write whole parameters, state and batches after the last step,
+                   as input for --data
   --trace FILE     write a timeline of all ranks for tandem-trace, Perfetto or
                    chrome://tracing (docs/timelines.md)
   --threads N      cores per rank (1)
-  --one-queue      each rank runs one command after the other: no communication
-                   beside computation, and the same values
-  --no-graph       a GPU gets the step's commands one by one, not as a CUDA graph
-  --save-times FILE  write how long each computing command took (the median)
-  --times FILE     computing commands sleep so long in place of computing, while
-                   collectives are real: such a table is --save-times', or one
-                   of tandem-profile --price. There are no losses then
-  --stats FILE     write what each step took, and the bytes that were sent; of
-                   several processes each its own, as with --trace
-  --print          list the program as text and run nothing
-  --help           this text
+  --one-queue      run the commands of each rank in order, without overlap; values
+                   stay the same
+  --no-graph       launch a GPU's commands one by one, not as a CUDA graph
+  --save-times FILE  write the median time of each computing command
+  --times FILE     sleep instead of computing; collectives are real, losses are
+                   not. FILE is written by --save-times or by
+                   tandem-profile --price
+  --stats FILE     write times of steps and bytes sent. With several processes,
+                   each writes its own file, as with --trace
+  --print          list the Program as text and run nothing
+  --help           print this text
 )";
 }
 

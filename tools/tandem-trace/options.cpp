@@ -22,23 +22,24 @@ const char *usage() {
        tandem-trace predict TIMELINE.json|PROGRAM.tdm --times TABLE.json -o FILE
        tandem-trace picture TIMELINE.json -o FILE.svg [options]
 
-Reads timelines that tandem-run --trace and step.trace() wrote (docs/timelines.md).
+Reads timelines written by tandem-run --trace and step.trace()
+(docs/timelines.md).
 
-report: what was computed and communicated, what was hidden, and why not more.
-  --predicted FILE  beside what was predicted: a timeline of predict, or a table
-                    of seconds as tandem-profile --price writes it
-  --json            as JSON
-  --skip N          the first N steps do not count (0)
-  --all             every collective and command, not the ten worst
-predict: the timeline that a table of seconds gives for the program.
+report: computed, communicated and hidden time, and reasons for exposed time.
+  --predicted FILE  compare with a prediction: a timeline written by predict, or
+                    a table of seconds written by tandem-profile --price
+  --json            print JSON
+  --skip N          ignore the first N steps (0)
+  --all             list every collective and command, not the ten worst
+predict: the timeline of a Program whose commands take the seconds of a table.
   --times FILE      the table
-  -o FILE           where to write the timeline
-picture: a step as SVG.
-  -o FILE           where to write the picture
+  -o FILE           output file
+picture: one step as SVG.
+  -o FILE           output file
   --step N          the step (the one of median length)
-  --ranks R,R,...   these ranks (the first eight)
-  --width N         in pixels (1200)
-  --help            this text
+  --ranks R,R,...   the ranks (the first eight)
+  --width N         width in pixels (1200)
+  --help            print this text
 )";
 }
 

@@ -7,46 +7,47 @@ from ..precision import GRADIENT_SUMS, PRECISIONS
 
 
 def add_model_arguments(parser, dtype):
-    parser.add_argument(
-        "file", help="a model file (Python), or what torch.export.save wrote (.pt2)"
-    )
+    parser.add_argument("file", help="a model file (Python), or a file of torch.export.save (.pt2)")
     parser.add_argument(
         "--loss",
         default="",
         metavar="FILE.py:FUNCTION",
-        help="of a .pt2 file: a function of model and batch; batches are those of FILE.py's batches(), if it has"
-        " that, or the inputs in the .pt2 file",
+        help="the loss of a .pt2 file, a function of model and batch; batches come from batches() in FILE.py,"
+        " else they are the inputs in the .pt2 file",
     )
     parser.add_argument(
         "--optimizer",
         default="",
         metavar="NAME,OPTION=VALUE,...",
-        help="of a .pt2 file: one of torch.optim, as in adamw,lr=1e-3; default: optimizer() in the file of --loss",
+        help="the optimizer of a .pt2 file, from torch.optim: adamw,lr=1e-3 (default: optimizer() in the file of --loss)",
     )
-    parser.add_argument("--preset", help="named sizes of the model file; default: its first ones")
+    parser.add_argument("--preset", help="named sizes of the model file (default: the first)")
     parser.add_argument(
-        "--set", dest="sizes", default="", metavar="NAME=VALUE,...", help="sizes to change"
+        "--set", dest="sizes", default="", metavar="NAME=VALUE,...", help="sizes to override"
     )
     parser.set_defaults(default_dtype=dtype)
     parser.add_argument(
         "--dtype",
         choices=list(DTYPES),
-        help=f"of parameters (default: {dtype}; with --precision float32; export: of a .pt2 file those that it has)",
+        help=f"type of parameters (default: {dtype}; with --precision float32; export keeps the types of a .pt2 file)",
     )
     parser.add_argument(
         "--precision",
         choices=list(PRECISIONS),
-        help="of products, with parameters of float32: as under torch.autocast",
+        help="type of products, as under torch.autocast; parameters stay in float32",
     )
     parser.add_argument(
         "--gradient-sums",
         choices=GRADIENT_SUMS,
         default=GRADIENT_SUMS[0],
-        help="in which type gradients that are made in bf16 are summed over microbatches and ranks"
+        help="type in which bf16 gradients are summed over microbatches and ranks"
         f" (default: {GRADIENT_SUMS[0]})",
     )
     parser.add_argument(
-        "--seed", type=int, default=0, help="of initial weights and random numbers (default: 0)"
+        "--seed",
+        type=int,
+        default=0,
+        help="seed of initial weights and random numbers (default: 0)",
     )
 
 

@@ -11,8 +11,8 @@ from ..wanted import Wanted
 from ._model import add_model_arguments, check_number, load
 
 HELP = (
-    "capture the training step of a model file, or the forward pass of a .pt2 file: step.mlir, and"
-    " step.safetensors with values and batches"
+    "capture the training step of a model file, or the forward pass of a .pt2 file; write step.mlir,"
+    " and step.safetensors with values and batches"
 )
 
 # Above this share of the machine's memory, a model is exported without values.
@@ -24,13 +24,15 @@ _MOST_BATCHES = 2**20
 
 def add_arguments(parser):
     add_model_arguments(parser, dtype="float32")
-    parser.add_argument("-o", "--output", default="step.mlir", help="the text (default: step.mlir)")
-    parser.add_argument("--gradients", action="store_true", help="make gradients results")
     parser.add_argument(
-        "--meta", action="store_true", help="on the meta device: no weights, no values"
+        "-o", "--output", default="step.mlir", help="output file (default: step.mlir)"
+    )
+    parser.add_argument("--gradients", action="store_true", help="return gradients as results")
+    parser.add_argument(
+        "--meta", action="store_true", help="capture on the meta device, without weights and values"
     )
     parser.add_argument(
-        "--batches", type=int, default=4, help="how many batches to write (default: 4)"
+        "--batches", type=int, default=4, help="number of batches to write (default: 4)"
     )
 
 

@@ -9,12 +9,12 @@ from ..formulas import FORMULAS
 from ..lowering import LOWERINGS
 from ..lowering.randoms import SUPPORTED_RANDOM
 
-HELP = "list the ATen operators that are supported, and how"
+HELP = "list the supported ATen operators and their implementation"
 
 
 def add_arguments(parser):
     parser.add_argument(
-        "--decomposed", action="store_true", help="list those that PyTorch decomposes, too"
+        "--decomposed", action="store_true", help="also list operators that PyTorch decomposes"
     )
 
 

@@ -20,14 +20,13 @@ _TOLERANCES = ", ".join(
 )
 DETAILS = (
     "The reference is eager in float64. A row passes if its largest difference is within tolerance"
-    f" ({_TOLERANCES}) times the scale that the rule names. Below float64, each step is compared from the"
-    " values that Tandem had before it and with Tandem's choices of experts, and a row also passes if it is"
-    f" as exact as eager in the same type: its largest error at most {LARGEST_FACTOR:g} times, and from"
-    f" {MANY} elements on its root mean square error at most {RMS_FACTOR:g} times, that of the worst of"
-    f" {TWINS} eager runs that start from these values or ones that differ in the last place. There a"
-    " gradient scaled by 1.001 fails in float32, and one scaled by 1.25 in bfloat16."
-    " With --precision bf16, or a loss that runs under autocast, eager does the same, and the tolerance is that of"
-    " float32. docs/rationale/verify.md says why."
+    f" ({_TOLERANCES}) times the scale in its rule. Below float64, each step of eager starts from Tandem's"
+    " values before that step, with Tandem's choices of experts. A row then also passes if it is as exact as eager"
+    f" in the same type. Its largest error is at most {LARGEST_FACTOR:g} times that of the worst of {TWINS} eager"
+    " runs, which start from these values or from ones that differ in the last place. From"
+    f" {MANY} elements on, its root mean square error is at most {RMS_FACTOR:g} times theirs. A gradient scaled"
+    " by 1.001 then fails in float32, and one scaled by 1.25 in bfloat16. With --precision bf16, or a loss under"
+    " autocast, eager does the same, with the tolerance of float32. docs/rationale/verify.md has the reasons."
 )
 
 
@@ -41,13 +40,13 @@ def add_arguments(parser):
         "--device",
         choices=("cpu", "cuda", "reference"),
         default="cpu",
-        help="cuda: the GPU, or the emulated one that TANDEM_CUDA_LIBRARIES names; reference: interpret the IR, without kernels",
+        help="cuda: the GPU, or the emulated one named by TANDEM_CUDA_LIBRARIES; reference: interpret the IR, without kernels",
     )
     parser.add_argument(
         "--stage",
         choices=STAGES,
         default=STAGES[-1],
-        help="with --device reference: the last stage",
+        help="--device reference: the last compiler stage",
     )
     parser.add_argument("--threads", type=int, default=1, help="cores per rank (default: 1)")
     parser.add_argument("--show-plan", action="store_true", help="print the plan first")
