@@ -4,7 +4,7 @@
     scripts/hidup_problem.py P.json --gbit 10 [--accounting hidup-serial] -o p.txt
 
 P.json states ranks, tensors (shapes) and operators in their fixed order (kind, flops of the whole batch, operands,
-results, allowed signatures). The costs are those of the paper's published searcher; docs/planner.md says what they mean.
+results, allowed signatures). The costs are those of the paper's published searcher; docs/plan-files.md says what they mean.
 """
 
 import argparse
