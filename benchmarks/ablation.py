@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""What each mechanism of the search `tandem` is worth, on a fixed set of problems.
+"""Worth of each mechanism of the search `tandem`, on a fixed set of problems.
 
-    benchmarks/ablation.py --make                       writes the problems: needs the whole compiler, once, minutes
-    benchmarks/ablation.py [--without NAME,NAME] ...    searches them with `tandem-plan` alone, and compares
-    benchmarks/ablation.py --each NAME,NAME             each of them alone, one after the other
-    benchmarks/ablation.py --record                     makes what is found the reference, for all problems that were run
+    benchmarks/ablation.py --make                       write the problems (once, minutes; needs the whole compiler)
+    benchmarks/ablation.py [--without NAME,NAME] ...    search them with `tandem-plan`, and compare with the reference
+    benchmarks/ablation.py --each NAME,NAME             leave out each of these mechanisms in turn
+    benchmarks/ablation.py --record                     make the results the reference, for all problems that ran
 
 Options: [--classes plain,memory,large,axes] [--only PART-OF-A-NAME] [--jobs N] [--folder build/ablation] [--tool FILE]
 [--check] [--json FILE]
 
-Half of the problems are of the models and clusters that the search was written with, half of others. The reference,
-benchmarks/ablation.json, is what the search found when it was recorded. Of each class are shown: how much dearer plans
-are, in the mean and at worst, how much lower the bounds, and the CPU time (user seconds). A mechanism that is worth less
-than the limits in every class, by itself and together with the others that are, does not belong into the search.
+Half of the problems are of models and clusters that the search was not written with. The reference is
+benchmarks/ablation.json. Printed per class: the increase of cost in the mean and at worst, the decrease of bounds, and
+the CPU time (user seconds). A mechanism is removed if it is worth less than the limits in every class, alone and
+together with other such mechanisms.
 """
 
 import concurrent.futures

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What step.save() writes in a second, beside dd on the same disk.
+"""Time of step.save() against `dd` on the same disk.
 
     benchmarks/checkpoint.py [--folder FOLDER] [--megabytes 1024] [--runs 5] [--check] [--json FILE]
 
-A linear model with Adam's state, as many bytes as are asked for, in float32; both end with an fsync. `dd` copies from
-memory (`if=/dev/zero bs=1M conv=fsync`), and the two take turns, so that a disk that changes its mind changes it for
-both. Beside it step.load() with all hashes checked, from the page cache. The medians of the runs count.
+Saves a linear model with Adam's state in float32, of the given size. `dd` copies from memory
+(`if=/dev/zero bs=1M conv=fsync`). Both end with an fsync and take turns, so that they see the same disk. Also measures
+step.load() with all hashes checked, from the page cache. Prints medians of the runs.
 """
 
 import pathlib

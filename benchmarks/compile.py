@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""From step.mlir to .tdm: seconds of each stage against the layers of a model, whole processes.
+"""Compile time of each stage against the number of layers, from step.mlir to .tdm, as whole processes.
 
     benchmarks/compile.py [--runs 3] [--check] [--json FILE]
 
-A gpt of tiny width, so that what counts is the number of operators:
+Compiles a gpt of tiny width, so that only the number of operators matters:
 
-* *growth*: `--mesh data=4 --plan zero --micro 2` with 12, 24, 48 and 96 layers. Kernels are compiled, with an empty
-  cache. The exponent of a stage is the slope of the logarithm of its seconds over that of the layers: 1 is in
-  proportion, 2 is a list that is gone through for each of its members. The seconds are the least of the runs, which is
-  closest to what an idle machine shows. The time of 48 layers has a limit.
+* *growth*: `--mesh data=4 --plan zero --micro 2` with 12, 24, 48 and 96 layers, kernels included, with an empty cache.
+  The exponent of a stage is the slope of the logarithm of its seconds over that of the layers: 1 is linear, 2 is
+  quadratic. Seconds are the least of the runs, which is closest to an idle machine. 48 layers have a time limit.
 * *many commands*: 48 layers, `--plan data-parallel --micro 16`, 42,000 launches, up to `lower`.
 """
 

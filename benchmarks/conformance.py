@@ -1,17 +1,18 @@
-"""`make conformance`: PyTorch's samples of its operators, modules and optimizers train in Tandem as in eager.
+"""`make conformance`: trains PyTorch's samples of operators, modules and optimizers in Tandem against eager.
 
-    python benchmarks/conformance.py                               # all that has no result yet
-    python benchmarks/conformance.py --only 'op.linalg.*' --again  # these, whatever results there are
+    python benchmarks/conformance.py                               # all cases without a result
+    python benchmarks/conformance.py --only 'op.linalg.*' --again  # these, with or without results
     python benchmarks/conformance.py --shard 1/8 --jobs 2
-    python benchmarks/conformance.py --failed                      # again, what did not work
-    python benchmarks/conformance.py --report                      # the table of the results that there are
+    python benchmarks/conformance.py --failed                      # failed cases again
+    python benchmarks/conformance.py --report                      # the table of results
 
-Samples are those of `op_db`, `module_db` and `optim_db` (torch.testing._internal), in float64: at most three of an operator or
-module, every configuration of an optimizer. A sample is a training step (conformance_cases.py), compiled for one rank and for
-`data=2`; loss and gradients, of optimizers also parameters and states after some steps, are held to eager's (docs/rationale/verify.md).
+Samples are those of `op_db`, `module_db` and `optim_db` (torch.testing._internal), in float64: at most three of an
+operator or module, every configuration of an optimizer. A sample is a training step (conformance_cases.py), compiled
+for one rank and for `data=2`. Loss and gradients are compared with eager's (docs/rationale/verify.md). For optimizers,
+so are parameters and states after some steps.
 
-A case works, is refused for a reason of the table (trials.py, and here), is WRONG, or unclear: an internal error, or a message that has none of
-the reasons. What eager does not train, or gives no finite number for, is not tried and does not count.
+A case works, is refused for a reason of the table (trials.py, and here), is WRONG, or unclear: an internal error, or a
+message without a known reason. A case does not count if eager does not train it, or gives no finite number.
 """
 
 import functools

@@ -1,8 +1,9 @@
 """The cases of `make conformance`: PyTorch's own samples of operators, modules and optimizers as training steps.
 
-Of a sample's tensors those that have gradients are parameters, other floating-point tensors are buffers, the rest constants. One
-tensor with an even leading dimension is the batch, so that `data=2` has rows to split: if it has a gradient, a parameter of zeros
-is added to it. The loss is a sum of all outputs with fixed weights. A case has what `tandem.verify` asks of a model file.
+Tensors of a sample with gradients are parameters. Other floating-point tensors are buffers, the rest constants. One
+tensor with an even leading dimension is the batch, so that `data=2` can split it. If it has a gradient, a parameter of
+zeros is added to it. The loss is a sum of all outputs with fixed weights. A case has the attributes of a model file
+that `tandem.verify` reads.
 """
 
 import functools

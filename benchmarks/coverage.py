@@ -1,14 +1,15 @@
-"""`make coverage`: which models of transformers, and which modules, losses and functions of torch.nn, train in Tandem as in eager.
+"""`make coverage`: trains models of transformers, and modules, losses and functions of torch.nn, against eager.
 
-    python benchmarks/coverage.py                              # all cases that have no result yet
-    python benchmarks/coverage.py --only 'torch.*' --again     # these, whatever results there are
+    python benchmarks/coverage.py                              # all cases without a result
+    python benchmarks/coverage.py --only 'torch.*' --again     # these, with or without results
     python benchmarks/coverage.py --shard 1/8 --jobs 2
-    python benchmarks/coverage.py --report                     # the table of the results that there are
+    python benchmarks/coverage.py --report                     # the table of results
 
-A case is trained three steps in float64 (where eager's losses are finite), mesh `data=2`, two microbatches; every third one also with the plan `zero` on four
-ranks, and with a searched plan on two axes. It works if losses, gradients, parameters, buffers and states are eager's
-(docs/rationale/verify.md). Cases that do not train one step in eager do not count. Each case has a process of its own and a limit of
-time; results are written after each one, and a case that has one is not run again (trials.py).
+A case trains three steps in float64 (where eager's losses are finite), mesh `data=2`, two microbatches. Every third
+case also runs with the plan `zero` on four ranks, and with a searched plan on two axes. It works if losses, gradients,
+parameters, buffers and states equal eager's (docs/rationale/verify.md). Cases that do not train one step in eager do
+not count. Each case has its own process and time limit. Results are written after each case, and a case with a result
+is not run again (trials.py).
 """
 
 import functools

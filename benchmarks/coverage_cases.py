@@ -1,7 +1,7 @@
-"""The cases of `make coverage`: what is trained, on which batches, with which loss. Their list is fixed in
-`coverage_models.json` (models of transformers) and `coverage_layers.py` (torch.nn).
+"""The cases of `make coverage`: models, batches and losses.
 
-A case has what `tandem.verify` asks of a model file.
+The list is fixed in `coverage_models.json` (models of transformers) and `coverage_layers.py` (torch.nn). A case has the
+attributes of a model file that `tandem.verify` reads.
 """
 
 import json

@@ -1,5 +1,6 @@
-"""Modules, losses and functions of torch.nn that `make coverage` trains: {name: (what makes the function, its inputs)}. The
-first input's leading dimension is the batch.
+"""Modules, losses and functions of torch.nn for `make coverage`: {name: (constructor, inputs)}.
+
+The first input's leading dimension is the batch.
 """
 
 import torch

@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""A training step on one core beside the least that the core can take for it, and beside PyTorch.
+"""A training step on one core against its roofline and against PyTorch.
 
     benchmarks/cpu.py [--only gpt llama ... attention] [--turns 3] [--check] [--json FILE]
 
-One rank without duplex. Per model, size and precision (bf16: PyTorch's under autocast), the terms of the roofline:
+One rank without duplex. Terms of the roofline, per model, size and precision (bf16: PyTorch's under autocast):
 
-    products      of oneDNN's fastest for the shape, operands in the layouts that it likes best
-    attention     its products at that rate, in blocks that a band cannot leave out
-    exponentials  of attention, one forward and one backward, at the rate of oneDNN's
-    bytes         that all else reads and writes, at the bandwidth of a copy that fits in no cache
+    products      of oneDNN's fastest kernel for the shape, with packed operands
+    attention     its products at that rate, in the blocks that a band needs
+    exponentials  of attention, one forward and one backward, at oneDNN's rate
+    bytes         read and written by all other operators, at the bandwidth of a copy that fits in no cache
 
-each beside the time of Tandem's commands of that kind. Then the step with its ratio to the sum of the terms, to the
-better of eager and torch.compile, and of two microbatches to one. Contestants take turns in one process on one pinned
-core, so that all see the same machine; a ratio is taken per turn, and the medians count. Attention alone, forward and
-backward, beside PyTorch's fused CPU kernel. They are compiled on all cores; what torch.compile makes is kept in the
-build folder, as it takes most of the time.
+Each stands beside the time of Tandem's commands of that kind. Then follow the ratio of the step to the sum of the
+terms, to the better of eager and torch.compile, and of two microbatches to one. Contestants take turns in one process
+on one pinned core. A ratio is taken per turn, and the medians count. Attention alone, forward and backward, is compared
+with PyTorch's fused CPU kernel. Compilation uses all cores. The build folder keeps torch.compile's results, since they
+take most of the time.
 """
 
 import contextlib

@@ -1,5 +1,7 @@
-"""A model file whose layers all differ: residual feed-forward blocks, each wider than the one before, so that a
-search cannot recognise any of them as repeated."""
+"""A model file whose layers all differ: residual feed-forward blocks of growing width.
+
+A search cannot recognise any of them as repeated.
+"""
 
 import torch
 import torch.nn.functional as F

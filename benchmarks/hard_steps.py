@@ -1,6 +1,7 @@
-"""A model file of steps that are hard to search for their size: two-layer models of `transformers` with biases by position,
-windows or hashes, so that few of their operators repeat others, and a recurrence, in which many tensors live. A preset is a
-model.
+"""A model file of steps that are hard to search for their size. A preset is a model.
+
+Two-layer models of `transformers` with biases by position, windows or hashes have few repeated operators. A recurrence
+has many live tensors.
 """
 
 import json

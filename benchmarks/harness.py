@@ -1,4 +1,4 @@
-"""What the benchmarks of the search share: processes and what they take, exports, tables with what has to hold of them."""
+"""Shared parts of the benchmarks: measured processes, exports, tables with conditions."""
 
 import argparse
 import json

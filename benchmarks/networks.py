@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Networks of images on one core: a training step of Tandem beside PyTorch's.
+"""A training step of image networks on one core, in Tandem and in PyTorch.
 
     benchmarks/networks.py [--only resnet vit] [--without torch.compile] [--turns 5] [--check] [--json FILE]
 
 ResNet-18 with images of 64 x 64, batch 32 (examples/resnet.py), and ViT-tiny (width 192, 12 layers, patches of 16) with
-images of 224 x 224, batch 8; float32, SGD with momentum, one thread. Beside Tandem eager, eager with images and weights in
-channels_last, and `torch.compile`; contestants take turns in one process on one pinned core, a ratio to the best of PyTorch's is
+images of 224 x 224, batch 8; float32, SGD with momentum, one thread. The contestants are Tandem, eager, eager in
+channels_last, and `torch.compile`. They take turns in one process on one pinned core. A ratio to PyTorch's best is
 taken per turn, and the medians count.
 """
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What a step of a tiny model takes on one rank: much of it is what the runtime adds to computation.
+"""Overhead of the runtime: a step of a tiny model on one rank.
 
     benchmarks/overhead.py [--runs 5] [--steps 20000] [--check] [--json FILE]
 
-`examples/mlp.py` by `tandem-run`, which sets a batch and prints a loss in each step: the seconds of a process with all
-steps less those of one with none, per step, and the median of what `Session::step` alone takes (`--stats`).
-The medians of the runs count. Then what a step of `tandem.compile` takes in Python to see whether model, optimizer and code are
-as they were, for 201 modules, and what it takes to hash a megabyte of values (TANDEM_WATCH).
+Runs `examples/mlp.py` by `tandem-run`, which sets a batch and prints a loss in each step. Prints the seconds per step
+of a process with all steps, less those of a process with none, and the median of `Session::step` alone (`--stats`).
+Then it measures `tandem.compile` in Python: the check per step that model, optimizer and code are unchanged, for 201
+modules, and the time to hash a megabyte of values (TANDEM_WATCH). The medians of the runs count.
 """
 
 import json

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Every product of the examples: the rate of oneDNN on operands in the layouts that it likes best, and ours.
+"""Every matrix product of the examples: Tandem's rate against oneDNN's with packed operands.
 
     benchmarks/products.py [--only gpt ...] [--presets bench wide] [--precisions f32 bf16] [--from FILE] [--check] [--json FILE]
 
-`ours` is the runtime's command with the strides, the bias and the sum of the Program, `packed` a product of the same
-shape whose operands were packed before; both take turns on one pinned core, and `of` is the median of the turns' ratios.
-Rows come by the time that a step loses; `*` misses 95 %, which is judged of products that take 2 % of their step.
-With --from, of the tables that benchmarks/cpu.py wrote there, which timed the same products.
+`ours` is the runtime's command with the strides, the bias and the sum of the Program. `packed` is a product of the same
+shape with operands packed before. Both take turns on one pinned core, and `of` is the median of the turns' ratios. Rows
+are ordered by lost time. `*` misses 95 %, judged for products that take 2 % of their step. With --from, products come
+from the tables that benchmarks/cpu.py wrote there.
 """
 
 import json

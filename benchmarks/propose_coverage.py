@@ -1,10 +1,10 @@
-"""Proposes the models of `coverage_models.json`: the classes of the installed `transformers`, shrunk to two layers and small
-widths, that train one step in eager.
+"""Proposes the models of `coverage_models.json`: small models of `transformers` that train one step in eager.
 
     python benchmarks/propose_coverage.py proposed.json [--only NAME...] [--heads MASKED_LM ...]
 
-Sizes are set by the names of a configuration's fields. What does not train in eager that way is printed to standard error, and left out.
-The list is made once; `coverage.py` only reads it. Of models with a head for causal language models, which are many and alike, it has every other one.
+Takes the classes of the installed `transformers`, shrunk to two layers and small widths by the names of a
+configuration's fields. Models that do not train in eager are printed to standard error and left out. The list is made
+once; `coverage.py` only reads it. Heads for causal language models are many and alike, so it has every other one.
 """
 
 import argparse

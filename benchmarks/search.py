@@ -3,10 +3,10 @@
 
     benchmarks/search.py [FOLDER] [--model bert-sgmoe] [--search hidup] [--runs 5] [--check] [--json FILE]
 
-FOLDER holds the paper's search problems, MODEL-Llayers-Nranks.json; without one, those of the tests are taken. Where it
-has no problem of so many layers, one of fewer is repeated. Each run is a process of tandem-plan, in turns over the
-problems so that all see the same machine; shown are medians: of the search as the tool states it, and of the whole
-process (wall and CPU time). CPU time, which the limits are for, is closer to what an idle machine shows.
+FOLDER holds the paper's search problems, MODEL-Llayers-Nranks.json; the default are those of the tests. If it lacks a
+number of layers, a smaller problem is repeated. Each run is a process of tandem-plan, in turns over the problems.
+Prints medians: of the search, as the tool reports it, and of the whole process (wall and CPU time). Limits apply to CPU
+time, which is closer to an idle machine.
 """
 
 import json

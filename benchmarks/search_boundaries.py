@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""No division into stages next to a plan's is cheaper: the search problems of HiDup (Zhang et al., SoCC 2022).
+"""Test that no neighbouring division into HiDup stages is cheaper, on HiDup's search problems (Zhang et al., SoCC 2022).
 
     benchmarks/search_boundaries.py [FOLDER] [--layers 2] [--gbit 10,100] [--check] [--json FILE]
 
-FOLDER holds the paper's search problems, MODEL-Llayers-Nranks.json; without one, those of the tests are taken, at their
-own bandwidth. Under each accounting of HiDup `tandem` finds a plan. For its division into stages, and for each that
-moves, adds or removes one boundary, `ilp` decides the forms anew, and proves that no plan of these stages is cheaper.
-Shown are the divisions, those that it proves, and the CPU time of a proof: as a process, 20 ms with two layers.
+FOLDER holds the paper's search problems, MODEL-Llayers-Nranks.json; the default are those of the tests, at their own
+bandwidth. `tandem` finds a plan under each accounting of HiDup. `ilp` then decides the forms anew for its division, and
+for each division that moves, adds or removes one boundary. It proves that no plan of these divisions is cheaper. Prints
+the divisions, the proven ones, and the CPU time of a proof.
 """
 
 import pathlib

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Plans of `tandem` against all that it must be no worse than, over models, meshes, microbatches and clusters.
+"""Plans of `tandem` against presets, `hidup` and one microbatch, over models, meshes, microbatches and clusters.
 
     benchmarks/search_grid.py [--models gpt,mlp] [--mesh data=4 ...] [--micro 1,2,4] [--clusters laptop,v100-2x4] [--check]
         [--json FILE]
 
-Each plan of `tandem` must cost at most what the cheapest preset costs, `hidup`'s plan where it makes one (one axis, two
-microbatches), and the plan with one microbatch; and the schedule's time line must be no longer than the plan's cost. A
-shipped cluster gives as many devices as the mesh has points: half of them in each of two machines, or all in its one.
-A row takes 1 to 20 s of CPU.
+Each plan must cost at most as much as the cheapest preset, as `hidup`'s plan (one axis, two microbatches), and as the
+plan with one microbatch. The schedule's time line must be no longer than the plan's cost. A cluster has as many devices
+as the mesh has points: half of them in each of two machines, or all in one.
 """
 
 import math

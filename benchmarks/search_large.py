@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""Large models from Python file to plan file: seconds, memory and proven gaps of whole processes, and what pins take.
+"""Large models from Python file to plan file: time, memory and proven gaps of whole processes, and the cost of pins.
 
     benchmarks/search_large.py [--runs 3] [--part models] [--part pins] [--part hard] [--part limits] [--check] [--json FILE]
 
-Llama with 8 billion parameters on 8x8 H100 and GPT-3 on 128x8 are exported on the meta device and planned by
-`--search tandem`; `--replan` costs the plans once more. Then searches of two-layer models, Llama and GPT-3 are measured
-with and without pins: adding or removing one searches again. Steps that are hard for their size (hard_steps.py), two
-microbatches on one and two axes, and two-layer models on three, show what a search takes at worst; limits of time, how
-long after them a process ends. Exports run once, searches --runs times, those of GPT-3 and
-one with a limit of time once; shown are medians. CPU time, which the limits are for, is closer to what an idle machine
-shows than wall time.
+* *models*: Llama with 8 billion parameters on 8x8 H100 and GPT-3 on 128x8, exported on the meta device and planned by
+  `--search tandem`. `--replan` prices the plans once more.
+* *pins*: searches of two-layer models, Llama and GPT-3 with and without pins. A new pin needs a new search.
+* *hard*: worst cases. Steps that are hard for their size (hard_steps.py), two microbatches on one and two axes, and
+  two-layer models on three axes.
+* *limits*: time between a time limit and the end of the process.
+
+Exports run once, searches --runs times; those of GPT-3 and one with a time limit run once. Prints medians. Limits apply
+to CPU time, which is closer to an idle machine than wall time.
 """
 
 import pathlib

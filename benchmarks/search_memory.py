@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What a rank of a compiled Program holds against the peak that its plan says.
+"""Memory of a compiled Program's rank against the peak memory in its plan.
 
     benchmarks/search_memory.py [--models gpt,llama,bert_moe] [--share 0.6] [--check] [--json FILE]
 
-Each model is planned for meshes of four ranks and two microbatches, without a limit of memory and with --share of the peak
-that was found without. Held are the arenas of a rank and its arguments. A plan counts a tensor and its reshape twice and
-what one kernel computes as if it were stored; a Program's buffers begin at multiples of 64 bytes.
+Plans each model for meshes of four ranks and two microbatches, without a memory limit and with --share of the peak
+found without. A rank holds its arenas and its arguments. A plan counts a tensor and its reshape twice, and values
+inside one kernel as stored. A Program's buffers begin at multiples of 64 bytes.
 """
 
 import math

@@ -4,12 +4,14 @@
     benchmarks/search_optima.py [PROBLEM ...] [--mesh data=4 --mesh data=2,model=2] [--models gpt,vit_moe] [--micro 2]
         [--limit 600] [--check] [--json FILE]
 
-Without problems, two-layer examples are exported and turned into problems (laptop cluster). Without duplex two rows per
-problem: pieces of waiting collectives that cost nothing, where costs add up and `ilp` proves the optimum of all plans;
-and pieces as the cluster has them, where `ilp` proves it for the stages that `tandem` chose; with duplex (--micro 2) the
-latter alone, first with strands only where tandem's plan has some. It takes 1 to 2 s of CPU each on one axis, a minute on
-two or with duplex (with duplex on two axes the strands of tandem's plan alone; all are too many: --limit 100). The gap
-columns say what was not proven within --limit, `-` that nothing was.
+Without problems, it exports two-layer examples as problems (laptop cluster). Without duplex, a problem has two rows:
+
+* Free pieces of waiting collectives. Costs add up, and `ilp` proves the optimum of all plans.
+* Pieces as priced by the cluster. `ilp` proves the optimum for the HiDup stages that `tandem` chose.
+
+With duplex (--micro 2) a problem has only the second one, first with strands only where tandem's plan has some. On two
+axes, duplex with all strands is too large; use --limit 100. The gap columns show the unproven rest within --limit, `-`
+if nothing was proven.
 """
 
 import pathlib

@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""From step.mlir to plan file, whole processes, against layers and devices: figure 14 of HiDup with import and output.
+"""Planning time from step.mlir to plan file, as whole processes: figure 14 of HiDup with import and output.
 
     benchmarks/search_steps.py [--model bert_moe] [--runs 5] [--check] [--json FILE]
 
-Each run is a process of tandem-compile for V100 machines of eight devices (one of fewer), `--mesh data=N --micro 2`,
-with `--search hidup` and `--search tandem`: the model at the paper's size, whose layers repeat, against layers and
-devices, and a model whose layers all differ (benchmarks/differing_layers.py) against layers. Runs go in turns over the
-points so that all see the same machine. Shown are medians of wall and CPU time and of memory; CPU time, which the limits
-are for, is closer to what an idle machine shows. The curves are no straight lines: beyond 120, 600 and 1,000 operators
-`tandem` leaves out what takes long (docs/rationale/search.md).
+Each run is a process of tandem-compile for V100 machines of eight devices (or one machine with fewer), with
+`--mesh data=N --micro 2` and `--search hidup` or `--search tandem`. The model at the paper's size, with repeated layers, runs against layers and devices. A
+model whose layers all differ (benchmarks/differing_layers.py) runs against layers. Runs take turns over the points.
+Prints medians of wall time, CPU time and memory. Limits apply to CPU time, which is closer to an idle machine. The
+curves have steps: beyond 120, 600 and 1,000 operators, `tandem` leaves out its slow parts (docs/rationale/search.md).
 """
 
 import pathlib

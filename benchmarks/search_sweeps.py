@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""The findings of the HiDup paper (Zhang et al., SoCC 2022) about plans, on its own search problems.
+"""Findings of the HiDup paper (Zhang et al., SoCC 2022) about plans, on its own search problems.
 
     benchmarks/search_sweeps.py [PROBLEM ...] [--sweep NAME]... [--check] [--json FILE]
 
-    figure 11   parameters that are replicated, against the bandwidth
-    figure 12   how mixture-of-experts layers are split, against the bandwidth
-    table 5     what a plan found with wrong times costs with the right ones
+    figure 11   replicated parameters against bandwidth
+    figure 12   splits of mixture-of-experts layers against bandwidth
+    table 5     cost of a plan found with wrong prices
 
-PROBLEM is the text of a search problem, or JSON as scripts/hidup_problem.py takes it. Each sweep says where the plan
-changes; --check exits with 1 if a finding does not hold. benchmarks/search.py has figure 14. The paper shows BERT-SGMoE: figure 11 and table 5 on eight
-devices, figure 12 on two machines.
+PROBLEM is the text of a search problem, or JSON for scripts/hidup_problem.py. Each sweep prints where the plan changes.
+--check exits with 1 if a finding does not hold. benchmarks/search.py has figure 14. The paper uses BERT-SGMoE: figure
+11 and table 5 on eight devices, figure 12 on two machines.
 """
 
 import json

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""What one waits for before the first step: GPT-2 small of `transformers`, from nothing and again.
+"""Time to first step of GPT-2 small of `transformers`, cold and warm.
 
     benchmarks/startup.py [--layers 12] [--batch 8] [--length 128] [--runs 1] [--interrupts 8] [--check] [--json FILE]
 
-Each row is a process of its own: seconds of the processor (all threads) and on the clock of `tandem.compile` (mesh
-data=4, preset zero). `nothing` finds an empty cache, `again` what the row before has left there. Beside it what the
-first step takes beyond the second one, and how much of both is the kernel's: what touches a page first may have to wait until
-a virtual machine is given it by its host (2 s a GB on one, 0.1 where it has been there before). Memory is the
-largest resident one of the process, which has the torch model as well; beside it what the step needs: parameters,
-buffers and the optimizer's state, each once, and the arenas of four ranks.
+Each row is a process of its own: CPU seconds (all threads) and wall time of `tandem.compile` (mesh data=4, preset
+zero). `nothing` starts with an empty cache (cold start), `again` with the cache of the row before (warm start). Further
+columns have the extra time of the first step over the second one, and the kernel's share of both. On a virtual machine,
+the first touch of a page may wait for its host. Memory is the largest resident memory of the process, including the
+torch model. Beside it stands the need of the step: parameters, buffers and optimizer state, once each, and the arenas
+of four ranks.
 
-Then Ctrl-C, at moments spread over `tandem.compile` with an empty cache and over `step.save`: seconds from the signal to
-KeyboardInterrupt.
+Then it sends Ctrl-C, at moments spread over `tandem.compile` with an empty cache and over `step.save`, and prints the
+seconds from the signal to KeyboardInterrupt.
 """
 
 import json

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""The findings of the HiDup paper about plans, on whole steps: forward, backward and updates, accounting `tandem`.
+"""Findings of the HiDup paper about plans, on whole steps: forward, backward and updates, accounting `tandem`.
 
     benchmarks/step_sweeps.py [PROBLEM ...] [--factors 0.01,0.1,1,10] [--noise RUNS] [--check] [--json FILE]
 
-    figure 11   parameters that are stored whole, against the bandwidth
-    figure 12   how mixture-of-experts layers are split, against the bandwidth
-    table 5     what a plan found with wrong times costs with the right ones (--noise), beside the paper's
+    figure 11   replicated parameters against bandwidth
+    figure 12   splits of mixture-of-experts layers against bandwidth
+    table 5     cost of a plan found with wrong prices (--noise), beside the paper's
 
-PROBLEM is the text of a search problem with one space axis, as `tandem-compile STEP.mlir --mesh data=4 --problem-out`
-writes it; its links are made so many times as fast as --factors says. Each line says how far the plan may be from the
-optimum: where that is 0, what changes from line to line is no accident of the search. --check exits with 1 if a finding
-does not hold (docs/rationale/hidup.md says which of the paper's do not hold for whole steps).
+PROBLEM is the text of a search problem with one space axis, as written by
+`tandem-compile STEP.mlir --mesh data=4 --problem-out`. --factors multiplies the speed of its links. Each line has the
+gap between plan and bound. If it is 0, changes from line to line are properties of the optimum. --check exits with 1 if
+a finding does not hold (docs/rationale/hidup.md lists the paper's findings that fail for whole steps).
 """
 
 import math

@@ -1,8 +1,8 @@
-"""What `make coverage`, `make conformance` and `make zoo` share: cases are trained in Tandem beside eager, each unit of cases in
-a process of its own with limits; results are JSON lines, a table of reasons says why a case is refused.
+"""Shared parts of `make coverage`, `make conformance` and `make zoo`: cases trained in Tandem against eager.
 
-A unit is what one process tries: a model, or the samples of an operator. Its results are written as one line when it ends, and a
-unit that has a line is not tried again. A process that is ended takes only the case that it was at: another one tries the rest.
+Each unit of cases has its own process with limits. A unit is a model, or the samples of an operator. Results are JSON
+lines; a table of reasons explains refused cases. A unit's results are one line, written when it ends. A unit with a
+line is not tried again. If a process is killed, only its current case fails, and another process tries the rest.
 """
 
 import argparse

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""CPU seconds before the first step, by stage: models of the zoos, each from an empty cache.
+"""Time to first step by stage, in CPU seconds: models of the zoos, each with an empty cache.
 
     scripts/zoo benchmarks/waiting.py [--only NAME ...] [--runs 3] [--slowest 10] [--beside FOLDER] [--json FILE]
 
-Each row is a model of zoo_models.json in a process of its own, in float32 on `data=2`: seconds of the processor (all threads) of
-`tandem.compile`, the median of the runs. The stages of the capture are those of the line that a terminal shows: what comes before the
-forward pass, the forward pass, the backward pass, the optimizer's update, decompositions (the second trace), operators (the lowering), and their
-text; those of the compiler stand together. With `--beside`, runs alternate with those of the package `tandem` in that folder, and
-a column has the ratio to it. The last row is the sum of the slowest.
+Each row is a model of zoo_models.json in a process of its own, in float32 on `data=2`: CPU seconds (all threads) of
+`tandem.compile`, the median of the runs. Stages of the capture are those of the progress line: before the forward pass,
+forward pass, backward pass, update, decompositions (the second trace), operators (the lowering), text. The compiler's
+stages are one column. With --beside, runs alternate with those of the package `tandem` in that folder, and a column has
+the ratio. The last row is the sum of the slowest.
 """
 
 import fnmatch

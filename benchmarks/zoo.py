@@ -1,11 +1,13 @@
-"""`make zoo`: which models of public zoos (timm, torchvision, diffusers, peft, x-transformers, DeepCTR-Torch, PyTorch Geometric, GPyTorch)
-train in Tandem as in eager.
+"""`make zoo`: trains models of public zoos in Tandem against eager.
 
-    scripts/zoo                                 # an environment in build/zoo, then all models that have no result yet
+The zoos are timm, torchvision, diffusers, peft, x-transformers, DeepCTR-Torch, PyTorch Geometric and GPyTorch.
+
+    scripts/zoo                                 # environment in build/zoo, then all models without a result
     scripts/zoo --only 'timm.*' --again
     scripts/zoo --report
 
-A model of `zoo_models.json` is trained two steps in float64 on `data=2`. Results are those of coverage.py and conformance.py (trials.py).
+A model of `zoo_models.json` trains two steps in float64 on `data=2`. Results are those of coverage.py and conformance.py
+(trials.py).
 """
 
 import functools

@@ -1,7 +1,8 @@
-"""The cases of `make zoo`: models of public zoos, small, from `zoo_models.json`.
+"""The cases of `make zoo`: small models of public zoos, from `zoo_models.json`.
 
-An entry says what makes the model (a dotted name with `args` and `sizes`; an argument that has `make` is made in the same way), its
-`inputs` by position or name (kinds of `make_tensor`; the leading dimension is the batch), and `constants`, which are made once.
+An entry has a constructor (a dotted name with `args` and `sizes`), `inputs` by position or name (kinds of
+`make_tensor`; the leading dimension is the batch), and `constants`, which are made once. An argument with `make` has a
+constructor of its own.
 """
 
 import importlib

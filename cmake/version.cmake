@@ -1,5 +1,5 @@
-# Writes a header with the hash of sources under a NAME, so that what another
-# version of them has compiled into a cache is not used.
+# Writes a header with a hash of sources under a NAME. Caches use it to ignore
+# results of other versions.
 set(text "")
 foreach(source ${SOURCES})
   file(SHA256 ${source} hash)

@@ -1,4 +1,4 @@
-"""The GPU that is here, or what stands for it."""
+"""The GPU of this machine, or the emulated one."""
 
 import ctypes
 import os

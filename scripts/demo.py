@@ -1,7 +1,7 @@
-"""demo: trains a mixture-of-experts BERT on four ranks, and the same in PyTorch; shows what duplex hides.
+"""demo: trains a mixture-of-experts BERT on four ranks and in PyTorch, and shows hidden communication.
 
-Leaves the captured step, the plan with its explanation, the Program and a picture of its timeline in demo/
-(or in the folder given).
+Writes the captured step, the plan with its explanation, the Program and a picture of its timeline to demo/ (or to the
+given folder).
 """
 
 import os

@@ -1,6 +1,6 @@
-"""demo-cuda: trains a mixture-of-experts BERT on four ranks of the CUDA device, and the same on the CPU device and in PyTorch.
+"""demo-cuda: trains a mixture-of-experts BERT on four ranks of the CUDA device, on the CPU device and in PyTorch.
 
-The device is the GPU that is here, or, where none is, the emulated one: right, and slow. Four ranks share it.
+The device is this machine's GPU, else the emulated one, which is correct and slow. Four ranks share it.
 """
 
 import sys

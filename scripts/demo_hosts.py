@@ -1,6 +1,6 @@
 """demo-hosts: one process of a job that trains a mixture-of-experts BERT; torchrun starts it on every host.
 
-Process 0 prints the losses, how much of the communication was hidden, and where the timeline is.
+Process 0 prints the losses, the hidden share of the communication, and the path of the timeline.
 """
 
 import os

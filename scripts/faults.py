@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Kills processes of jobs, stops them and cuts their links, at random moments, and looks at what is left.
+"""Fault injection: kills and stops processes of jobs and cuts their links at random moments, and checks the outcome.
 
 faults [--count N] [--seed S] [--only KIND ...] [--timeout SECONDS]
 
-Every job is tandem-run on two or four processes, which train a few steps and save. It has to end within the
-timeout with one error in all processes that live, or, where nothing was lost, with the numbers and the file
-that one process gives. Prints a line per job and a table; the exit status is 1 if something was wrong.
+A job is tandem-run on two or four processes, which train a few steps and save. It must end within the timeout, with one
+error in all live processes. If nothing was lost, it must give the numbers and the file of a single process. Prints a
+line per job and a table; exit status 1 if a job was wrong.
 """
 
 import argparse

@@ -1,15 +1,15 @@
-"""Builds the runtime of a package on a machine with a GPU, and says whether the CUDA device is right there, and how quick.
+"""Builds the runtime of a package on a machine with a GPU, and tests its correctness and speed there.
 
 usage: gpu-check [--json FILE] [--emulated] [--minutes M] [--compiled]
 
-It needs CMake, ninja, a C++20 compiler and, for what it compares with, PyTorch; no MLIR and no network. What fails does
-not end it: the table and the JSON say what did. Exit status 1 if anything failed.
+Needs CMake, ninja, a C++20 compiler and, for comparisons, PyTorch; no MLIR and no network. A failed part does not end
+the run: the table and the JSON report it. Exit status 1 if a part failed.
 
-First it looks at what the emulated GPU cannot show:
-  the driver and its version; PTX of the runtime's and of the Programs' kernels as the driver compiles it (ptxas, registers,
-  shared memory); how cuBLASLt answers what it is asked for; memory order between blocks and streams (each case twice, and
-  to the bit alike); a primary context, memory and streams of another than the runtime.
-Not looked at, as one GPU does not have it: NCCL.
+First it tests properties that the emulated GPU cannot show:
+  the driver and its version; PTX of the runtime's and of the Programs' kernels as the driver compiles it (ptxas,
+  registers, shared memory); cuBLASLt's answers; memory order between blocks and streams (each case twice, equal to the
+  bit); a primary context, memory and streams of another library.
+NCCL is not tested, since it needs several GPUs.
 """
 
 import argparse

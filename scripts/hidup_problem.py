@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Turns one of the HiDup paper's search problems (JSON) into the text of a SearchProblem.
+"""Converts a search problem of the HiDup paper (JSON) to the text of a SearchProblem.
 
     scripts/hidup_problem.py P.json --gbit 10 [--accounting hidup-serial] -o p.txt
 
-P.json states ranks, tensors (shapes) and operators in their fixed order (kind, flops of the whole batch, operands,
-results, allowed signatures). The costs are those of the paper's published searcher; docs/plan-files.md says what they mean.
+P.json has ranks, tensors (shapes) and operators in their fixed order (kind, flops of the whole batch, operands,
+results, allowed signatures). The costs are those of the paper's published searcher (docs/plan-files.md).
 """
 
 import argparse

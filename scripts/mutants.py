@@ -1,11 +1,11 @@
-"""Plants single mistakes, one at a time, and prints which test catches each; exit status 1 if one survives.
+"""Mutation tests: plants single mistakes and prints the test that catches each; exit status 1 if one survives.
 
 usage: mutants [--only NAME ...] [--suites PART ...] [--reuse] [--keep] [--check] [--jobs N]
 
-The mistakes are data: test/mutants/*.toml (docs/testing.md, *Mutants*). All of them are compiled at once into a copy
-of the repository, build-mutants/tree, each behind a question whether TANDEM_MUTANT names it; so a mistake costs
-no build. One run of every suite without a mistake says how long it takes and which places it comes to;
-then each mistake meets the suites that come to it, until a test fails: first those that are quick, and come to few.
+The mistakes are data: test/mutants/*.toml (docs/testing.md, *Mutants*). All are compiled at once into a copy of the
+repository, build-mutants/tree; TANDEM_MUTANT selects one at run time, so a mistake needs no build. One run of every
+suite without a mistake finds its time and the places that it reaches. Each mistake then runs the suites that reach it,
+quick and specific ones first, until a test fails.
 """
 
 import argparse

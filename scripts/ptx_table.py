@@ -1,9 +1,10 @@
-"""ptx-table: registers, spills and widths of accesses of every kernel of the models, as `ptxas` sees them.
+"""ptx-table: registers, spills and access widths of every kernel of the models, as reported by `ptxas`.
 
-First the runtime's own kernels (attention by tiles has its standard widths). Then compiles every model of the matrix for `--arch` (sm_80 and sm_90), and prints per model, or with `--kernels`
-per kernel, the registers, bytes spilled, and of how many kernels the widest access has 16 bytes. Exits with 1
-where a kernel spills more than it may, calls what is not in its Program, or is refused. Needs `ptxas`: the CUDA toolkit's, or that of the
-Python package nvidia-cuda-nvcc (13.0), named by TANDEM_PTXAS. `--only TEXT` takes the models whose name has TEXT.
+Starts with the runtime's own kernels (attention by tiles has its standard widths). Then compiles every model of the
+matrix for `--arch` (sm_80 and sm_90). Prints per model, or with `--kernels` per kernel, the registers, the bytes
+spilled, and the number of kernels whose widest access has 16 bytes. Exits with 1 if a kernel spills more than allowed,
+calls a function outside of its Program, or is refused. Needs `ptxas` of the CUDA toolkit or of the Python package
+nvidia-cuda-nvcc (13.0), named by TANDEM_PTXAS. `--only TEXT` selects models by a part of their name.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""unpack_headers WHEEL FOLDER: the headers of a Python package, and nothing else of it."""
+"""unpack_headers WHEEL FOLDER: unpacks only the headers of a Python package."""
 
 import sys
 import zipfile

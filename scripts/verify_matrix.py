@@ -1,11 +1,13 @@
-"""verify-matrix: every example, plan, number of ranks and of microbatches against eager PyTorch.
+"""verify-matrix: verifies every example with every plan, number of ranks and of microbatches against eager PyTorch.
 
-With `--search` the plans are found by searches, priced for a cluster with slow cores, in place of presets.
+With `--search`, plans are found by searches, priced for a cluster with slow cores, instead of presets.
 
-With `--device cuda` on the GPU, or on the emulated one (build/emulator) where TANDEM_CUDA_LIBRARIES is not set and no driver is.
+With `--device cuda`, it runs on the GPU. Without a driver and without TANDEM_CUDA_LIBRARIES, it runs on the emulated GPU
+(build/emulator).
 
-One process per model, which captures it once per data type; `--jobs` of them at a time. Prints a table
-at the end, with the largest share of the allowed difference that a comparison used; exits with 0 only if every case passed. `--only TEXT` takes the models whose name has TEXT.
+Each model has one process, which captures it once per data type; `--jobs` of them run at a time. Prints a table with
+the largest share of the allowed difference that a comparison used. Exits with 0 only if every case passed. `--only
+TEXT` selects models by a part of their name.
 """
 
 import argparse

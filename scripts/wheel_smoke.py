@@ -1,7 +1,7 @@
-"""What scripts/wheel-smoke does in Python.
+"""The Python part of scripts/wheel-smoke.
 
-wheel_smoke.py links FOLDER AT    links to torch and what it requires, which lie at AT there
-wheel_smoke.py train              trains with the installed wheel, and looks where its libraries are from
+wheel_smoke.py links FOLDER AT    link torch and its requirements, which lie at AT there
+wheel_smoke.py train              train with the installed wheel, and check the origin of its libraries
 """
 
 import importlib.metadata as metadata

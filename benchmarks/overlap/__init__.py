@@ -1,1 +1,1 @@
-"""What `make bench-overlap` measures: communication that is hidden behind computation, on emulated hosts."""
+"""`make bench-overlap`: communication hidden behind computation, on emulated hosts."""

@@ -1,4 +1,4 @@
-"""Cluster files of a bed: links as they were measured there, devices that are given."""
+"""Cluster files of a test bed: measured links, given devices."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Part `collectives`: the rate of their payload, beside that of iperf3 on the same links."""
+"""Part `collectives`: rate of the collectives' payload against iperf3 on the same links."""
 
 import re
 

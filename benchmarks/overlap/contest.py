@@ -1,4 +1,4 @@
-"""Peers on a bed, beside Tandem: first that both compute the same, then how long they take."""
+"""Peers and Tandem on a test bed: equal losses first, then times."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Part `overlap`: how much of the communication is hidden where it takes as long as the computation."""
+"""Part `overlap`: hidden share of the communication where it takes as long as the computation."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Charts as SVG: lines and points on two axes, which may be logarithmic."""
+"""Charts as SVG: lines and points on two linear or logarithmic axes."""
 
 import math
 from html import escape

@@ -1,4 +1,4 @@
-"""Part `prediction`: what the compiler says that a step takes, beside what it takes."""
+"""Part `prediction`: predicted against measured seconds of a step."""
 
 from testbed import format_rate
 

@@ -1,4 +1,4 @@
-"""Training steps of Tandem: compiled here, run on the hosts of a bed by tandem-run."""
+"""Training steps of Tandem: compiled here, run on the hosts of a test bed by tandem-run."""
 
 import json
 import re

@@ -1,5 +1,6 @@
-"""Parts `bandwidth`, `hosts` and `batch`: Tandem with the searched plan beside its peers, as figures 8, 6 and 9 of HiDup
-(Zhang et al., SoCC 2022) have it.
+"""Parts `bandwidth`, `hosts` and `batch`: Tandem with the searched plan against its peers.
+
+They repeat figures 8, 6 and 9 of HiDup (Zhang et al., SoCC 2022).
 """
 
 from . import contest

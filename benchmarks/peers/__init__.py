@@ -1,1 +1,1 @@
-"""What Tandem is compared with: the same models trained by PyTorch's own ways to distribute them, on gloo."""
+"""Peers of Tandem: the same models distributed by PyTorch's own methods, on gloo."""

@@ -1,6 +1,4 @@
-"""A mixture of experts whose experts are divided over the processes, as in GShard: tokens go to them and come back by
-all-to-all.
-"""
+"""A mixture of experts divided over the processes, as in GShard: all-to-all sends tokens and returns them."""
 
 import functools
 import math

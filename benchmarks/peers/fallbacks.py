@@ -1,4 +1,4 @@
-"""What gloo sends for each collective, counted at the network interface, beside what is needed."""
+"""Bytes that gloo sends per collective, counted at the network interface, against the bytes needed."""
 
 import os
 from pathlib import Path

@@ -1,6 +1,4 @@
-"""The models of the examples, as each peer distributes them. Every way is for the model as it is and for one that sleeps
-(sleeping.py).
-"""
+"""The models of the examples as each peer distributes them, computing or sleeping (sleeping.py)."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Which plan of Tandem splits the same tensors as a peer."""
+"""The plan of Tandem that splits the same tensors as a peer."""
 
 PLANS = {
     "ddp": "data-parallel",

@@ -1,8 +1,8 @@
-"""Models whose computation is replaced by sleep: same tensors, same gradients' sizes, same order.
+"""Models whose computation is replaced by sleep: same tensors, same gradient sizes, same order.
 
-Where hosts share a core, two of them cannot compute at once. So a module sleeps for its share of a step's seconds,
-which are divided by floating-point operations, a third of them forward. What Python and PyTorch do between modules
-takes no time, and late sleeps do not add up, as with Tandem's commands (runtime/cpu/timed.h): only waiting does.
+Hosts that share a core cannot compute at once. So a module sleeps for its share of a step's seconds, divided by
+floating-point operations, a third of them forward. Python and PyTorch between modules take no time, and late sleeps do
+not add up, as with Tandem's commands (runtime/cpu/timed.h). Only waiting counts.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""A bed to measure on: several hosts on one machine, with links of a given rate."""
+"""A test bed: several hosts on one machine, with links of a given rate."""
 
 from .namespaces import TestbedError
 from .network import Network, format_rate, parse_rate

@@ -1,4 +1,4 @@
-"""Runs a command on each host of a bed.
+"""Runs a command on each host of a test bed.
 
 scripts/testbed --hosts 2 --rate 300mbit -- python examples/train.py
 scripts/testbed --hosts 2 --torchrun 2 -- examples/train.py --model gpt

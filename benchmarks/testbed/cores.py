@@ -1,4 +1,4 @@
-"""What the machine gives to hosts that compute at once, and who else uses it."""
+"""Computing power of the machine for hosts at once, and its use by other processes."""
 
 import os
 import subprocess

@@ -1,7 +1,7 @@
-"""Network namespaces by name: their processes, and how they go away.
+"""Network namespaces by name: their processes and their removal.
 
-As a program (`python namespaces.py`) the guard of a bed: it reads names from its standard input, a line each, and
-removes them when that ends, which it does however the bed's process ends.
+As a program (`python namespaces.py`), it guards a test bed. It reads names from its standard input, one per line, and
+removes the namespaces when the input ends, which happens however the bed's process ends.
 """
 
 import contextlib

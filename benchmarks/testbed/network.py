@@ -1,4 +1,4 @@
-"""Hosts on one machine: network namespaces at a bridge, on links of a given rate."""
+"""Hosts on one machine: network namespaces at a bridge, with links of a given rate."""
 
 import itertools
 import json

@@ -18,7 +18,7 @@ const char *const kUsage =
     "usage: tandem-plan PROBLEM [--search hidup|tandem|ilp|exhaustive] "
     "[options]\n"
     "Searches a plan for a problem, a text written by tandem-compile\n"
-    "--problem-out (docs/planner.md).\n"
+    "--problem-out (docs/plan-files.md).\n"
     "  --search NAME          the algorithm (tandem)\n"
     "  --check PLAN           verify this plan instead of searching one\n"
     "  --replan PLAN          price this plan's decisions for this problem\n"
@@ -29,9 +29,8 @@ const char *const kUsage =
     "  --explain              print an explanation instead of the plan\n"
     "  --json FILE            write the explanation as JSON\n"
     "  --compare PLAN PLAN    print differences of two plans and their costs\n"
-    "  --fail-on-replicate B  fail if every device holds a whole tensor of "
-    "more "
-    "than B bytes\n"
+    "  --fail-on-replicate B  fail if all devices hold a whole tensor above B "
+    "bytes\n"
     "  -o FILE                write the plan to FILE instead of printing it\n"
     "  --print-problem        print the parsed problem and stop\n";
 
