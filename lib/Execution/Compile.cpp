@@ -63,9 +63,9 @@ private:
     if (options.progress)
       options.progress(what, done, all);
   }
-  LogicalResult runPasses(const Stage &stage, const PlanOptions &plan);
+  LogicalResult runPasses(const Stage &stage,
+                          const PlanExchange &exchange = {});
   LogicalResult runPlan(const Stage &stage);
-  void configurePlan(PlanOptions &plan);
   void warnOfMemory();
   void keepIR(StringRef stage);
   std::string getPlace(Location location) const;
@@ -162,20 +162,20 @@ LogicalResult Compilation::checkStages() {
   std::vector<std::string> names = getStageNames();
   SmallVector<std::string> given(options.printAfter.begin(),
                                  options.printAfter.end());
-  given.append({options.from, options.stopAfter});
-  auto from = llvm::find(names, options.from);
+  given.append({options.fromStage, options.stopAfter});
+  auto from = llvm::find(names, options.fromStage);
   for (const std::string &name : given) {
     auto stage = llvm::find(names, name);
     if (!name.empty() && stage == names.end())
       return fail("unknown stage '" + Twine(name) + "', expected one of " +
                   llvm::join(names, ", "));
-    if (!name.empty() && name != options.from && from != names.end() &&
+    if (!name.empty() && name != options.fromStage && from != names.end() &&
         stage < from)
       return fail("stage '" + Twine(name) + "' does not run behind '" +
-                  options.from + "', expected a later one");
+                  options.fromStage + "', expected a later one");
   }
-  if (!options.from.empty() && options.stopAfter == options.from)
-    return fail("stage '" + Twine(options.from) +
+  if (!options.fromStage.empty() && options.stopAfter == options.fromStage)
+    return fail("stage '" + Twine(options.fromStage) +
                 "' is left already, expected a later one to stop after");
   return success();
 }
@@ -196,7 +196,7 @@ LogicalResult Compilation::checkOptions() {
                 "' beside the plan file '" + options.planFile +
                 "', which names all forms, expected one of the two: change the "
                 "form there, or search with the file as a start");
-  bool isLimited = options.searchTimeLimit > 0 && !options.explains;
+  bool isLimited = options.searchTimeLimit > 0 && !options.explain;
   if ((isLimited || (!options.start.empty() && !given.empty())) &&
       options.search.empty() && options.mesh != "auto")
     return fail(Twine("found ") +
@@ -267,7 +267,7 @@ bool Compilation::mayHidePlan(const Stage *from) const {
 
 /// The module is behind the stage that the options name, or else a step.
 LogicalResult Compilation::enter() {
-  const Stage *from = findStage(options.from);
+  const Stage *from = findStage(options.fromStage);
   bool isRefused = from && failed(verifyExit(*from));
   if (!isRefused && !mayHidePlan(from))
     return success();
@@ -285,31 +285,6 @@ LogicalResult Compilation::enter() {
 // Stages
 //===----------------------------------------------------------------------===//
 
-void Compilation::configurePlan(PlanOptions &plan) {
-  plan.mesh = options.mesh;
-  plan.micro = options.micro;
-  if (!options.preset.empty())
-    plan.preset = options.preset;
-  plan.pins = llvm::join(options.pins, ";");
-  plan.planFile = options.planFile;
-  plan.search = options.search;
-  plan.cluster = options.cluster;
-  plan.timeLimit = options.searchTimeLimit;
-  plan.start = options.start;
-  plan.noPresets = !options.usesPresets;
-  plan.recompute = options.recompute;
-  plan.problemOut = options.problemOut;
-  plan.costsPlan = options.costsPlan;
-  plan.explains = options.explains;
-  plan.failOnReplicate = options.failOnReplicate;
-  plan.compareWith = options.compareWith;
-  plan.seconds = options.timeline;
-  plan.endsSearch = [this] {
-    return isCancelled() ||
-           (options.takesInterrupts && search::InterruptGuard::isInterrupted());
-  };
-}
-
 void Compilation::keepIR(StringRef stage) {
   if (!llvm::is_contained(options.printAfter, stage.str()) &&
       stage != options.stopAfter)
@@ -323,11 +298,11 @@ void Compilation::keepIR(StringRef stage) {
 /// Runs a stage's passes. The verifier of IR runs once, behind the last one:
 /// behind each, as in `tandem-opt`, it took half of what all stages take.
 LogicalResult Compilation::runPasses(const Stage &stage,
-                                     const PlanOptions &plan) {
+                                     const PlanExchange &exchange) {
   auto manager = PassManager::on<ModuleOp>(context.get(),
                                            OpPassManager::Nesting::Implicit);
   manager.enableVerifier(false);
-  addStage(manager, stage, plan);
+  addStage(manager, stage, options, exchange);
   if (failed(manager.run(*module)))
     return failure();
   if (isCancelled())
@@ -336,14 +311,17 @@ LogicalResult Compilation::runPasses(const Stage &stage,
 }
 
 LogicalResult Compilation::runPlan(const Stage &stage) {
-  PlanOptions plan;
-  configurePlan(plan);
+  PlanExchange exchange;
+  exchange.endsSearch = [this] {
+    return isCancelled() ||
+           (options.takesInterrupts && search::InterruptGuard::isInterrupted());
+  };
   std::optional<search::InterruptGuard> guard;
   if (options.takesInterrupts)
     guard.emplace();
-  if (failed(runPasses(stage, plan)))
+  if (failed(runPasses(stage, exchange)))
     return failure();
-  PlanResult &found = *plan.result;
+  PlanResult &found = *exchange.result;
   result.plan = std::move(found.text);
   result.explanation = std::move(found.explanation);
   result.explanationJson = std::move(found.explanationJson);
@@ -370,17 +348,8 @@ void Compilation::warnOfMemory() {
 LogicalResult Compilation::runStage(const Stage &stage) {
   StageTimer timer(result, stage.name);
   tell(stage.name);
-  if (stage.name == "plan") {
-    if (failed(runPlan(stage)))
-      return fail("stage plan failed");
-  } else {
-    PlanOptions plan;
-    plan.recompute = options.recompute;
-    plan.accumulate = options.accumulate;
-    plan.storedParts = llvm::join(options.storedParts, ";");
-    if (failed(runPasses(stage, plan)))
-      return fail("stage " + stage.name + " failed");
-  }
+  if (failed(stage.name == "plan" ? runPlan(stage) : runPasses(stage)))
+    return fail("stage " + stage.name + " failed");
   if (stage.name == "lower")
     warnOfMemory();
   keepIR(stage.name);
@@ -422,7 +391,7 @@ bool Compilation::find(const ProgramCache &cache) {
 bool Compilation::make(std::string_view text, std::string_view name) {
   if (failed(parse(text, name)) || failed(enter()))
     return false;
-  const Stage *from = findStage(options.from);
+  const Stage *from = findStage(options.fromStage);
   for (const Stage &stage : getStages()) {
     if (from && &stage <= from)
       continue;

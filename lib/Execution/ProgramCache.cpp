@@ -8,66 +8,23 @@
 #include "ProgramCache.h"
 #include "CompilerVersion.h"
 #include "tandem/Conversion/Kernels/Kernels.h"
-#include "tandem/Support/TextFile.h"
-#include "llvm/ADT/SmallVector.h"
+#include "tandem/Support/Options.h"
 #include "llvm/Config/llvm-config.h"
 #include <cstring>
 
 using namespace tandem;
 
-static bool isCachable(const CompileOptions &options) {
-  return options.usesCache && options.from.empty() &&
-         options.stopAfter.empty() && options.printAfter.empty() &&
-         options.problemOut.empty() && options.compareWith.empty() &&
-         !options.takesInterrupts;
-}
-
-/// All that decides what is compiled, in an order that tells fields apart.
-/// False where a file cannot be read, which is the compilation's to say.
-static bool listParts(std::string_view text, std::string_view name,
-                      const CompileOptions &options,
-                      llvm::SmallVectorImpl<std::string> &parts) {
-  // All fields, so that a new one does not compile until it is looked at: one
-  // that is forgotten here would give a Program of other options.
-  const auto &[from, mesh, micro, accumulate, preset, pins, storedParts,
-               planFile, search, cluster, searchTimeLimit, start, usesPresets,
-               device, architecture, recompute, problemOut, costsPlan, explains,
-               failOnReplicate, compareWith, timeline, printAfter,
-               printLocations, stopAfter, takesInterrupts, isCancelled,
-               progress, usesCache] = options;
-  parts.append({kCompilerVersion, LLVM_VERSION_STRING, describeHostTarget(),
-                std::string(name), std::string(text), mesh, preset, search,
-                device, architecture});
-  for (int64_t number :
-       {micro, accumulate, failOnReplicate, int64_t(usesPresets),
-        int64_t(recompute), int64_t(costsPlan), int64_t(explains),
-        int64_t(timeline), int64_t(pins.size())})
-    parts.push_back(std::to_string(number));
-  char limit[sizeof searchTimeLimit];
-  std::memcpy(limit, &searchTimeLimit, sizeof limit);
-  parts.emplace_back(limit, sizeof limit);
-  for (const std::string *path : {&planFile, &cluster, &start}) {
-    std::string unreadable;
-    std::optional<std::string> content;
-    if (!path->empty() && !(content = readTextFile(*path, unreadable)))
-      return false;
-    parts.append({*path, content.value_or("")});
-  }
-  parts.append(pins.begin(), pins.end());
-  parts.append(storedParts.begin(), storedParts.end());
-  return true;
-}
-
 static std::string makeKey(std::string_view text, std::string_view name,
                            const CompileOptions &options) {
-  llvm::SmallVector<std::string> parts;
-  if (!isCachable(options) || !listParts(text, name, options, parts))
+  if (!options.usesCache || options.takesInterrupts || !isCachable(options))
     return "";
-  // With its length in front no part can pass for two.
-  std::string all;
-  for (const std::string &part : parts)
-    all += std::to_string(part.size()) + " " + part;
-  return hashText({all});
+  // A file that cannot be read is the compilation's to say.
+  std::optional<std::string> values = makeKeyText(options);
+  if (!values)
+    return "";
+  return hashText(
+      {joinParts({kCompilerVersion, LLVM_VERSION_STRING, describeHostTarget(),
+                  std::string(name), std::string(text), *values})});
 }
 
 ProgramCache::ProgramCache(std::string_view text, std::string_view name,

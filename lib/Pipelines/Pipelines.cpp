@@ -75,27 +75,17 @@ static void buildAccumulatePipeline(OpPassManager &manager,
   nest<createNumberOperatorsPass>(manager);
 }
 
-static void setOptions(ImportOptions &own, const PlanOptions &options) {
-  own.recompute = options.recompute;
-  own.storedParts = options.storedParts;
-}
-static void setOptions(AccumulateOptions &own, const PlanOptions &options) {
-  own.accumulate = options.accumulate;
-}
-template <typename OptionsT>
-static void setOptions(OptionsT &, const PlanOptions &) {}
-
 /// Builds a stage whose own options are OptionsT.
 template <typename OptionsT,
           void (*buildPipeline)(OpPassManager &, const OptionsT &)>
-static void build(OpPassManager &manager, const PlanOptions &options) {
-  if constexpr (std::is_same_v<OptionsT, PlanOptions>) {
-    buildPipeline(manager, options);
-  } else {
-    OptionsT own;
-    setOptions(own, options);
-    buildPipeline(manager, own);
-  }
+static void build(OpPassManager &manager, const Options &options,
+                  const PlanExchange &exchange) {
+  OptionsT own;
+  if constexpr (requires { own.take(options); })
+    own.take(options);
+  if constexpr (requires { own.exchange; })
+    own.exchange = exchange;
+  buildPipeline(manager, own);
 }
 
 /// A pipeline on a command line. It is of a module: MLIR ends the process where
@@ -199,8 +189,8 @@ const Stage *findStage(llvm::StringRef name) {
 }
 
 void addStage(OpPassManager &manager, const Stage &stage,
-              const PlanOptions &options) {
-  stage.build(manager, options);
+              const Options &options, const PlanExchange &exchange) {
+  stage.build(manager, options, exchange);
   stage.verify(manager);
 }
 

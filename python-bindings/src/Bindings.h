@@ -88,6 +88,7 @@ void bindProgram(nb::module_ &module);
 void bindSession(nb::module_ &module);
 void bindTimelines(nb::module_ &module);
 void bindCompile(nb::module_ &module);
+void bindOptions(nb::module_ &module);
 
 } // namespace tandem::python
 

@@ -30,5 +30,6 @@ NB_MODULE(_tandem, module) {
   tandem::python::bindProgram(module);
   tandem::python::bindSession(module);
   tandem::python::bindTimelines(module);
+  tandem::python::bindOptions(module);
   tandem::python::bindCompile(module);
 }

@@ -6,6 +6,7 @@ import math
 import torch
 
 from .errors import Unsupported
+from .origins import name_of
 from .records import Operator, TensorType, Value
 
 # What operators give of no elements: sums, and others by name and whether they are of booleans.
@@ -21,12 +22,6 @@ def broadcast_shape(*shapes):
     if len(set(shapes)) == 1:
         return tuple(shapes[0])
     return tuple(torch.broadcast_shapes(*shapes))
-
-
-def name_of(overload):
-    """Of an ATen operator, without its overload."""
-    packet = getattr(overload, "_overloadpacket", None)
-    return packet.__name__ if packet is not None else ""
 
 
 class Builder:

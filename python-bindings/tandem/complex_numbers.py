@@ -12,7 +12,7 @@ import torch
 import torch.utils._pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
-from .builder import name_of
+from .origins import name_of
 
 aten = torch.ops.aten
 _CONTIGUOUS = torch.contiguous_format

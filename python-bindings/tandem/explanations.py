@@ -2,20 +2,12 @@
 
 import json
 import os
-import sys
 import tempfile
 
 from . import outputs
-from .errors import CompileError, TandemError
+from .errors import TandemError
 from .native import native
-
-
-def check_time_limit(seconds):
-    """The limit of a search, as the compiler takes it."""
-    is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
-    if not is_number or not 0 <= seconds <= sys.float_info.max:
-        raise CompileError(f"search_time_limit is {seconds!r}, expected seconds, or 0 for no limit")
-    return seconds
+from .options import check_time_limit
 
 
 def _check_outputs(path, file):

@@ -33,10 +33,9 @@ from . import (  # noqa: F401 - their rules
     symmetric,
 )
 from .aliases import NotFollowed, Overwritten, gives_view
-from .builder import name_of
 from .empties import remove_empty
 from .formulas import FORMULAS, has_own_memory, strided_in
-from .origins import Origin, tag_new_nodes
+from .origins import Origin, name_of, tag_new_nodes
 from .reads import storages_of, written_by
 from .writes import operands_written
 

@@ -7,6 +7,12 @@ from .locations import UNKNOWN, Location
 FORWARD, BACKWARD, UPDATE = "forward", "backward", "update"
 
 
+def name_of(overload):
+    """Of an ATen operator, without its overload."""
+    packet = getattr(overload, "_overloadpacket", None)
+    return packet.__name__ if packet is not None else ""
+
+
 @dataclass(frozen=True)
 class Origin:
     """Where an operator comes from. `ordinal` counts the random operators in eager's call order."""

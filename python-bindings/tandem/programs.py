@@ -24,6 +24,7 @@ from .errors import BatchError, CaptureError, CompileError, StateError, TandemEr
 from .export import export
 from .native import native
 from .notices import tell
+from .options import preset_names
 from .parts import stored_parts, stored_pins
 from .paths import hold
 from .process_batches import told_with
@@ -469,12 +470,9 @@ class Programs:
 def _preset(planner, mesh):
     """A plan for another step: stored forms, which pins say, are all that is left of one that was found or written."""
     plan = planner["plan"]
-    if planner["search"] is None and (plan is None or plan in _PRESETS):
+    if planner["search"] is None and (plan is None or plan in preset_names()):
         return plan
     return "data-parallel" if "data" in mesh or len(mesh) < 2 else "replicate"
-
-
-_PRESETS = ("replicate", "data-parallel", "zero", "tensor-parallel", "expert-parallel")
 
 
 def describe(step):

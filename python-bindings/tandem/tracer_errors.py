@@ -4,10 +4,10 @@ import contextlib
 
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
-from .builder import name_of
 from .draws import DrawError
 from .errors import CaptureError, TandemError, UnsupportedOperatorError
 from .locations import location_of_traceback
+from .origins import name_of
 
 # Of the shape of their results, which is static, these say that it depends on data: a loss with a recursion over lengths.
 # With what to write instead, if there is something.

@@ -15,60 +15,31 @@
 
 namespace tandem {
 
-/// LLVM's own command line is not used: its library brings `--print-after` of
-/// its own.
-static constexpr llvm::StringLiteral kHelp =
-    R"(usage: tandem-compile STEP.mlir [options]
-  --mesh AXES          space axes: data=4,model=2; default: one device;
-                       auto: the best for the devices of the cluster
-  --plan PRESET        replicate, data-parallel, zero, tensor-parallel or
-                       expert-parallel; --plan-file takes a file
-  --pin GLOB:AXIS=FORM how a tensor is stored: 'layers.*.w1:model=gather(1)'
-  --search ALGORITHM   finds a plan: tandem, hidup, ilp, exhaustive, or presets,
-                       which takes the cheapest preset
-  --cluster FILE       the machines that a plan is for; default: a laptop
-  --search-time-limit S  takes the best plan after S seconds
-  --start PLAN         starts the search from a plan, and is no worse
-  --no-presets         does not start the search from the presets as well
-  --device NAME        what to compile for: cpu, which is the default, or cuda
-  --arch NAME          of cuda: sm_80, which is the default, sm_90, or emulated
-  --recompute          lets the backward pass make cheap values again (views,
-                       elementwise, random masks, scores of attention) instead
-                       of holding them
-  --problem-out FILE   writes the search problem
-  --timeline           says how long the schedule takes, with the plan's prices
-  --plan-only          writes the plan, to the file of -o, and stops; without
-                       -o, and nothing else to print, to standard output
-  --replan FILE        costs a plan again, for another cluster
-  --explain[=F.json]   says why the plan is as it is, and writes it as JSON
-  --compare A B        says where two plan files differ, and what that costs
-  --fail-on-replicate B  fails if a tensor of more than B bytes is left whole
-                       on all devices
-  --micro N            number of microbatches; default: 1
-  --accumulate N       cuts the batch into N iterations of a loop; default: 1
-  -o FILE              the Program; default: STEP.tdm
-  --plan-file FILE     a plan to apply
-  --save-plan FILE     writes the plan
-  --print-plan         prints the plan as a table
-  --print-after STAGES prints the IR after stages
-  --stop-after STAGE   prints the IR after a stage and stops
-  --from STAGE         takes IR that has left a stage, as --stop-after prints it,
-                       edited by hand or not, and goes on behind it
-  --no-locations       prints IR without the user's lines
-  --times              prints the seconds of each stage
-stages: )";
+/// What the tool has beside the options of a compilation. LLVM's own command
+/// line is not used: its library brings `--print-after` of its own.
+static constexpr llvm::StringLiteral kToolHelp =
+    R"(  --plan-only          Writes the plan, to the file of -o, and stops; without
+                       -o, and nothing else to print, to standard output.
+  --replan FILE        Costs a plan again, for another cluster.
+  --explain=F.json     Writes the explanation as JSON, too.
+  --compare A B        Says where two plan files differ, and what that costs.
+  -o FILE              The Program. Default: STEP.tdm.
+  --save-plan FILE     Writes the plan.
+  --print-plan         Prints the plan as a table.
+  --times              Prints the seconds of each stage.
+)";
 
 namespace {
 struct Flag {
-  llvm::StringLiteral name;
+  std::string name;
   /// The stage that reads it; behind it the flag says nothing. Empty: none.
-  llvm::StringLiteral reader;
+  llvm::StringRef reader;
   bool takesValue;
   std::function<bool(llvm::StringRef value)> set;
   /// `--flag`, `--flag=VALUE` or `--flag FILE.json`.
   bool mayTakeValue = false;
   /// What the value has to be.
-  llvm::StringLiteral expected = "a text that is not empty";
+  llvm::StringRef expected = "a text that is not empty";
 };
 } // namespace
 
@@ -83,74 +54,135 @@ static auto on(bool &target) {
   return [&target](llvm::StringRef) { return target = true; };
 }
 
-static auto list(std::vector<std::string> &target, char separator) {
-  return [&target, separator](llvm::StringRef value) {
-    for (llvm::StringRef part : llvm::split(value, separator))
-      target.push_back(part.str());
+//===----------------------------------------------------------------------===//
+// Options of the table
+//===----------------------------------------------------------------------===//
+
+static llvm::StringRef asRef(std::string_view text) { return text; }
+
+namespace {
+/// Sets the member of a row from the text of a value.
+struct SetMember {
+  Options &options;
+  const OptionInfo &row;
+  llvm::StringRef value;
+
+  bool operator()(std::monostate) const { return false; }
+  bool operator()(bool Options::*flag) const {
+    options.*flag = !asRef(row.getFlag()).starts_with("--no-");
+    return true;
+  }
+  bool operator()(int64_t Options::*number) const {
+    return !value.getAsInteger(10, options.*number) &&
+           (row.getType() != OptionType::Bytes || options.*number >= 0);
+  }
+  bool operator()(double Options::*number) const {
+    return !value.getAsDouble(options.*number) && options.*number >= 0 &&
+           std::isfinite(options.*number);
+  }
+  bool operator()(std::string Options::*text) const {
+    options.*text = value.str();
     return !value.empty();
-  };
+  }
+  bool operator()(std::vector<std::string> Options::*texts) const {
+    for (llvm::StringRef part : llvm::split(value, row.texts.separator))
+      (options.*texts).push_back(part.str());
+    return !value.empty();
+  }
+};
+} // namespace
+
+static llvm::StringRef getExpected(OptionType type) {
+  switch (type) {
+  case OptionType::Count:
+    return "a whole number";
+  case OptionType::Bytes:
+    return "a whole number of bytes";
+  case OptionType::Seconds:
+    return "seconds, or 0 for no limit";
+  default:
+    return "a text that is not empty";
+  }
 }
 
-static constexpr llvm::StringLiteral kAny = "", kImport = "import",
-                                     kAccumulate = "accumulate", kPlan = "plan";
+/// Whether `tandem-compile` has the row.
+static bool isFlag(const OptionInfo &row) {
+  return row.texts.isFlag &&
+         !std::holds_alternative<std::monostate>(row.member);
+}
+
+static Flag getFlag(Options &options, const OptionInfo &row) {
+  llvm::StringRef reader = row.reader;
+  return {row.getFlag(),
+          reader == "compiler" ? "" : reader,
+          row.getType() != OptionType::Flag,
+          [&options, &row](llvm::StringRef value) {
+            return std::visit(SetMember{options, row, value}, row.member);
+          },
+          false,
+          getExpected(row.getType())};
+}
 
 static std::vector<Flag> getFlags(ToolOptions &tool) {
-  CompileOptions &compile = tool.compile;
-  return {
-      {"--mesh", kPlan, true, text(compile.mesh)},
-      {"--plan", kPlan, true, text(compile.preset)},
-      {"--pin", kPlan, true, list(compile.pins, ';')},
-      {"--micro", kPlan, true,
-       [&](llvm::StringRef v) { return !v.getAsInteger(10, compile.micro); },
-       false, "a whole number"},
-      {"--accumulate", kAccumulate, true,
-       [&](llvm::StringRef v) {
-         return !v.getAsInteger(10, compile.accumulate);
-       },
-       false, "a whole number"},
-      {"--search", kPlan, true, text(compile.search)},
-      {"--cluster", kPlan, true, text(compile.cluster)},
-      {"--search-time-limit", kPlan, true,
-       [&](llvm::StringRef v) {
-         return !v.getAsDouble(compile.searchTimeLimit) &&
-                compile.searchTimeLimit >= 0 &&
-                std::isfinite(compile.searchTimeLimit);
-       },
-       false, "seconds, or 0 for no limit"},
-      {"--start", kPlan, true, text(compile.start)},
-      {"--no-presets", kPlan, false,
-       [&](llvm::StringRef) { return !(compile.usesPresets = false); }},
-      {"--device", kAny, true, text(compile.device)},
-      {"--arch", kAny, true, text(compile.architecture)},
-      {"--recompute", kImport, false, on(compile.recompute)},
-      {"--problem-out", kPlan, true, text(compile.problemOut)},
-      {"--timeline", kPlan, false, on(compile.timeline)},
+  constexpr llvm::StringLiteral kAny = "", kPlan = "plan";
+  std::vector<Flag> flags{
       {"--plan-only", kPlan, false, on(tool.planOnly)},
       {"--replan", kPlan, true, text(tool.replan)},
       {"--explain", kPlan, false,
        [&](llvm::StringRef v) {
          tool.explainFile = v.str();
-         return tool.compile.explains = true;
+         return tool.compile.explain = true;
        },
        true},
-      {"--fail-on-replicate", kPlan, true,
-       [&](llvm::StringRef v) {
-         return !v.getAsInteger(10, compile.failOnReplicate) &&
-                compile.failOnReplicate >= 0;
-       },
-       false, "a whole number of bytes"},
       {"-o", kAny, true, text(tool.output)},
-      {"--plan-file", kPlan, true, text(compile.planFile)},
       {"--save-plan", kPlan, true, text(tool.savePlan)},
       {"--print-plan", kPlan, false, on(tool.printPlan)},
-      {"--print-after", kAny, true, list(compile.printAfter, ',')},
-      {"--stop-after", kAny, true, text(compile.stopAfter)},
-      {"--from", kAny, true, text(compile.from)},
-      {"--no-locations", kAny, false,
-       [&](llvm::StringRef) { return !(compile.printLocations = false); }},
       {"--times", kAny, false, on(tool.printTimes)},
   };
+  for (const OptionInfo &row : getOptionTable())
+    if (isFlag(row))
+      flags.push_back(getFlag(tool.compile, row));
+  return flags;
 }
+
+/// Text in a column behind what it explains.
+static void printRow(llvm::StringRef name, llvm::StringRef help) {
+  constexpr unsigned kColumn = 23, kWidth = 80;
+  llvm::outs() << "  " << name;
+  unsigned at = 2 + name.size();
+  if (at >= kColumn - 1) {
+    llvm::outs() << "\n";
+    at = 0;
+  }
+  for (llvm::StringRef word : llvm::split(help, ' ')) {
+    bool isFirst = at < kColumn;
+    if (!isFirst && at + 1 + word.size() > kWidth) {
+      llvm::outs() << "\n";
+      at = 0;
+      isFirst = true;
+    }
+    unsigned blanks = isFirst ? kColumn - at : 1;
+    llvm::outs().indent(blanks) << word;
+    at += blanks + word.size();
+  }
+  llvm::outs() << "\n";
+}
+
+static void printHelp() {
+  llvm::outs() << "usage: tandem-compile STEP.mlir [options]\n";
+  for (const OptionInfo &row : getOptionTable())
+    if (isFlag(row))
+      printRow((row.getFlag() + " " + asRef(row.texts.value)).str(),
+               row.texts.help);
+  llvm::outs() << kToolHelp << "presets:\n";
+  for (const PresetInfo &preset : getPresetTable())
+    printRow(preset.name, preset.help);
+  llvm::outs() << "stages: " << llvm::join(getStageNames(), ", ") << "\n";
+}
+
+//===----------------------------------------------------------------------===//
+// The command line
+//===----------------------------------------------------------------------===//
 
 /// Sets the flag of `argument`, whose value may follow `=` or be the next one.
 static std::string parseFlag(llvm::ArrayRef<Flag> flags, int argc, char **argv,
@@ -158,7 +190,7 @@ static std::string parseFlag(llvm::ArrayRef<Flag> flags, int argc, char **argv,
   auto [name, value] = llvm::StringRef(argv[index]).split('=');
   bool joined = llvm::StringRef(argv[index]).contains('=');
   for (const Flag &flag : flags) {
-    if (flag.name != name)
+    if (name != flag.name)
       continue;
     given.push_back(&flag);
     if (flag.takesValue && !joined) {
@@ -191,7 +223,7 @@ static std::string parseCompare(ToolOptions &tool, int argc, char **argv,
            "it";
   tool.compile.planFile = argv[++index];
   tool.compile.compareWith = argv[++index];
-  tool.compile.costsPlan = tool.planOnly = true;
+  tool.compile.cost = tool.planOnly = true;
   return "";
 }
 
@@ -202,7 +234,7 @@ static std::string settlePlan(ToolOptions &tool) {
       return "options --replan and --plan-file name two plans";
     tool.compile.planFile = tool.replan;
     tool.planOnly = true;
-    tool.compile.costsPlan = true;
+    tool.compile.cost = true;
   }
   if (!tool.compile.planFile.empty() &&
       !(tool.compile.preset.empty() && tool.compile.search.empty()))
@@ -223,14 +255,14 @@ static std::string settlePlan(ToolOptions &tool) {
 static std::string checkReaders(const ToolOptions &tool,
                                 llvm::ArrayRef<const Flag *> given) {
   std::vector<std::string> stages = getStageNames();
-  auto from = llvm::find(stages, tool.compile.from);
+  auto from = llvm::find(stages, tool.compile.fromStage);
   if (from == stages.end())
     return "";
   for (const Flag *flag : given)
     if (!flag->reader.empty() && llvm::find(stages, flag->reader) <= from)
-      return "option " + flag->name.str() + " is for the stage " +
+      return "option " + flag->name + " is for the stage " +
              flag->reader.str() + ", which does not run with --from " +
-             tool.compile.from + ": the module has left that stage";
+             tool.compile.fromStage + ": the module has left that stage";
   return "";
 }
 
@@ -241,7 +273,7 @@ bool parseOptions(int argc, char **argv, ToolOptions &tool,
   for (int i = 1; i < argc && error.empty(); ++i) {
     llvm::StringRef argument = argv[i];
     if (argument == "--help" || argument == "-h") {
-      llvm::outs() << kHelp << llvm::join(getStageNames(), ", ") << "\n";
+      printHelp();
       return false;
     }
     if (argument == "--compare")

@@ -25,7 +25,7 @@ struct ToolOptions {
   /// where nothing else is printed.
   bool printsPlan() const {
     return planOnly && savePlan.empty() && replan.empty() && !printPlan &&
-           !compile.explains && compile.compareWith.empty();
+           !compile.explain && compile.compareWith.empty();
   }
 };
 

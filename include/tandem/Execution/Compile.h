@@ -13,6 +13,7 @@
 #ifndef TANDEM_EXECUTION_COMPILE_H
 #define TANDEM_EXECUTION_COMPILE_H
 
+#include "tandem/Support/Options.h"
 #include "tandem_rt/program.h"
 #include <cstdint>
 #include <functional>
@@ -26,69 +27,8 @@ namespace tandem {
 /// The names of the stages, in order: `import` to `lower`.
 std::vector<std::string> getStageNames();
 
-struct CompileOptions {
-  /// The stage that the text has left, as `stopAfter` gives it, edited by hand
-  /// or not: the verifier of its exit looks at it, and the stages behind it
-  /// run. What stages up to it read of these options is not read then. Empty:
-  /// the text is a step as `python -m tandem export` writes it.
-  std::string from;
-  /// Space axes: `data=4,model=2`. Empty: one device. `auto`: the best for the
-  /// devices of the cluster.
-  std::string mesh;
-  /// Points of the time axis.
-  int64_t micro = 1;
-  /// Into how many iterations of a loop the batch is cut; each is cut into
-  /// microbatches.
-  int64_t accumulate = 1;
-  /// Plan preset: `data-parallel`, `zero`, `tensor-parallel`,
-  /// `expert-parallel`. Empty: `data-parallel`.
-  std::string preset;
-  /// Each `GLOB:axis=form,...`.
-  std::vector<std::string> pins;
-  /// How the store that the Program is for has parameters: `NAME:DIM:ROW,...`
-  /// each (tandem-take-apart-parameters).
-  std::vector<std::string> storedParts;
-  /// A plan file to apply in place of a preset. Empty: none.
-  std::string planFile;
-  /// Algorithm that finds the plan: `tandem`, `hidup`, `ilp`, `exhaustive`.
-  /// Empty: the preset.
-  std::string search;
-  /// Cluster file that prices plans. Empty: a laptop, for a search.
-  std::string cluster;
-  /// Seconds after which a search gives the best plan so far, and after which
-  /// an explanation estimates what it has not searched; 0: no limit.
-  double searchTimeLimit = 0;
-  /// A plan file that a search starts from, and is no worse than. Empty: none.
-  std::string start;
-  /// A search is no worse than any preset; without, it knows none of them.
-  bool usesPresets = true;
-  /// What to compile for: `cpu`. Empty: what the module names, else a CPU.
-  std::string device;
-  /// What code of `device` is made for: `sm_90`, `emulated`. Empty: the
-  /// device's default.
-  std::string architecture;
-  /// Let the backward pass make cheap values again instead of holding them.
-  bool recompute = false;
-  /// Where the search problem is written. Empty: nowhere.
-  std::string problemOut;
-  /// Say what the plan costs even if it is not searched.
-  bool costsPlan = false;
-  /// Say why the plan is as it is.
-  bool explains = false;
-  /// Tensors of more bytes that are left whole on all devices are an error;
-  /// negative: none.
-  int64_t failOnReplicate = -1;
-  /// A plan file to compare that of `planFile` with. Empty: none.
-  std::string compareWith;
-  /// Say how long the scheduled steps take with the durations of the plan.
-  bool timeline = false;
-  /// Stages after which the IR is kept in `CompiledProgram::ir`.
-  std::vector<std::string> printAfter;
-  /// Keep source locations in printed IR. An error behind a stage that is
-  /// entered by text without them names a line of that text.
-  bool printLocations = true;
-  /// The last stage to run, behind `from`; empty: all of them and emit.
-  std::string stopAfter;
+/// The options of Options.def, and what a caller in C++ asks for.
+struct CompileOptions : Options {
   /// The first Ctrl-C ends a search with the best plan so far, and what an
   /// explanation searches, the second one the process. For tools: the handler
   /// of the process is replaced while plans are made.
@@ -112,7 +52,7 @@ struct CompiledProgram {
   std::string planTable;
   /// The plan as a text that `planFile` reads.
   std::string plan;
-  /// With `explains`: for people and as JSON; with `compareWith`: where the
+  /// With `explain`: for people and as JSON; with `compareWith`: where the
   /// plans differ.
   std::string explanation, explanationJson, comparison;
   /// (stage, printed IR) for each of `printAfter` and for `stopAfter`.

@@ -32,8 +32,9 @@ struct Stage {
   /// Its flag is `--tandem-<name>`.
   llvm::StringLiteral name;
   llvm::StringLiteral summary;
-  /// Adds what it does. A compilation has one set of options, those of `plan`.
-  void (*build)(mlir::OpPassManager &manager, const PlanOptions &options);
+  /// Adds what it does.
+  void (*build)(mlir::OpPassManager &manager, const Options &options,
+                const PlanExchange &exchange);
   /// Adds the verifier of its exit: all that the stages behind it rely on. It
   /// refuses IR that has not been through the stage, and IR of a later one.
   void (*verify)(mlir::OpPassManager &manager);
@@ -44,7 +45,7 @@ struct Stage {
 
 /// Adds the passes of a stage, and the verifier of its exit.
 void addStage(mlir::OpPassManager &manager, const Stage &stage,
-              const PlanOptions &options);
+              const Options &options = {}, const PlanExchange &exchange = {});
 
 /// All stages up to `lower`, in order.
 llvm::ArrayRef<Stage> getStages();

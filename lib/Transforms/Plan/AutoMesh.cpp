@@ -87,16 +87,16 @@ private:
 
 /// An equal share of the time that is left; 0 is no limit, none is no time.
 std::optional<double> MeshSearch::getSeconds(size_t numLeft) const {
-  if (options.timeLimit <= 0)
+  if (options.searchTimeLimit <= 0)
     return 0;
   std::chrono::duration<double> passed = Clock::now() - begin;
-  double left = options.timeLimit - passed.count();
+  double left = options.searchTimeLimit - passed.count();
   return left > 0 ? std::optional(left / numLeft) : std::nullopt;
 }
 
 /// Whether nothing more is wanted, and there is a plan to take.
 bool MeshSearch::isEnded(ArrayRef<Trial> trials) const {
-  return options.endsSearch && options.endsSearch() &&
+  return options.exchange.endsSearch && options.exchange.endsSearch() &&
          llvm::any_of(
              trials, [](const Trial &trial) { return trial.plan.has_value(); });
 }

@@ -20,15 +20,15 @@ LogicalResult tandem::plan::answer(const StepGraph &graph,
                                    const PlanOptions &options) {
   const cost::SearchProblem &problem = extraction.problem;
   std::string error;
-  if (options.explains) {
+  if (options.explain) {
     search::ExplainOptions ofSearch;
-    ofSearch.timeLimit = options.timeLimit;
-    ofSearch.endsSearch = options.endsSearch;
+    ofSearch.timeLimit = options.searchTimeLimit;
+    ofSearch.endsSearch = options.exchange.endsSearch;
     auto explanation = search::explain(problem, plan, ofSearch, error);
     if (!explanation)
       return emitError(graph.getLoc()) << "the plan has no cost: " << error;
-    options.result->explanation = search::printText(*explanation);
-    options.result->explanationJson = search::printJson(*explanation);
+    options.exchange.result->explanation = search::printText(*explanation);
+    options.exchange.result->explanationJson = search::printJson(*explanation);
   }
   if (options.failOnReplicate >= 0)
     error = search::findReplicated(problem, plan, options.failOnReplicate);

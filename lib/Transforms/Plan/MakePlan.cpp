@@ -69,7 +69,7 @@ FailureOr<Decisions> MakePlanPass::plan(StepGraph &graph) {
   if (failed(decisions))
     return failure();
   if (options->search.empty()) {
-    warnOfUnsplit(graph, options->preset);
+    warnOfUnsplit(graph, options->getPreset());
     return decisions;
   }
   warnOfOneStrand(graph, decisions->cluster);
@@ -122,7 +122,7 @@ LogicalResult MakePlanPass::compare(StepGraph &graph, const PlanFile &file) {
   auto text = compareFiles(graph, *options, file, otherGraph, *other);
   if (failed(text))
     return failure();
-  options->result->comparison = *text;
+  options->exchange.result->comparison = *text;
   return success();
 }
 
@@ -168,7 +168,7 @@ LogicalResult MakePlanPass::findMesh() {
 LogicalResult MakePlanPass::write(const StepGraph &graph,
                                   const Decisions &decisions) {
   writeDecisions(graph, decisions);
-  std::string &text = options->result->text;
+  std::string &text = options->exchange.result->text;
   text = printPlan(graph, decisions);
   const std::string &output = options->output;
   if (output.empty())
@@ -212,8 +212,6 @@ LogicalResult MakePlanPass::run() {
 std::unique_ptr<Pass> tandem::createPlanPass(const PlanOptions &options) {
   auto own = std::make_shared<PlanOptions>();
   own->copyOptionValuesFrom(options);
-  own->result = options.result;
-  own->explains = options.explains;
-  own->endsSearch = options.endsSearch;
+  own->exchange = options.exchange;
   return std::make_unique<MakePlanPass>(std::move(own));
 }

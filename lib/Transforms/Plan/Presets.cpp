@@ -10,7 +10,6 @@
 #include "tandem/Dialect/SPMD/MeshText.h"
 #include "tandem/Search/Descent.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/FileSystem.h"
 
 using namespace mlir;
@@ -48,9 +47,9 @@ static void followParameters(StepGraph &graph, unsigned axis) {
 //===----------------------------------------------------------------------===//
 
 namespace {
+/// What a preset splits on its axis.
 struct Preset {
-  llvm::StringLiteral name;
-  /// Whether it splits the batch on its axis.
+  /// Whether it splits the batch.
   bool splitsBatch = false;
   /// Its axis on a mesh of several space axes: the first of these.
   llvm::ArrayRef<llvm::StringLiteral> axes = {};
@@ -59,43 +58,51 @@ struct Preset {
                 SmallVectorImpl<bool> &keepsStored) = nullptr;
   llvm::StringLiteral wanted = "";
 };
+
+struct NamedPreset {
+  llvm::StringLiteral name;
+  /// With commas between.
+  llvm::StringLiteral aliases;
+  const Preset &preset;
+};
 } // namespace
 
 static constexpr llvm::StringLiteral kData[] = {"data"}, kModel[] = {"model"},
                                      kExpert[] = {"expert", "data"};
-static constexpr Preset kReplicate{"replicate"};
-static constexpr Preset kDataParallel{"data-parallel", true, kData};
-static constexpr Preset kPresets[] = {
-    kReplicate,
-    kDataParallel,
-    {"zero", true, kData, shardParameters, "parameter that divides"},
-    {"tensor-parallel", false, kModel, splitTensors,
-     "attention or feed-forward layer to split"},
-    {"expert-parallel", true, kExpert, splitExperts, "expert weights to split"},
+static constexpr Preset kReplicate{};
+static constexpr Preset kDataParallel{true, kData};
+static constexpr Preset kZero{true, kData, shardParameters,
+                              "parameter that divides"};
+static constexpr Preset kTensorParallel{
+    false, kModel, splitTensors, "attention or feed-forward layer to split"};
+static constexpr Preset kExpertParallel{true, kExpert, splitExperts,
+                                        "expert weights to split"};
+static constexpr NamedPreset kPresets[] = {
+#define TANDEM_PRESET(ID, NAME, ALIASES, HELP) {NAME, ALIASES, k##ID},
+#include "tandem/Support/Presets.def"
 };
 
 SmallVector<StringRef> tandem::plan::getPresetNames() {
   return llvm::map_to_vector(
-      kPresets, [](const Preset &preset) -> StringRef { return preset.name; });
+      kPresets, [](const NamedPreset &each) -> StringRef { return each.name; });
 }
 
 /// The preset of almost this name, or none.
 static StringRef findNear(StringRef name) {
   constexpr unsigned kMostTypos = 2;
-  for (const Preset &preset : kPresets)
-    if (preset.name.edit_distance(name.lower(), true, kMostTypos) <= kMostTypos)
-      return preset.name;
+  for (const NamedPreset &each : kPresets)
+    if (each.name.edit_distance(name.lower(), true, kMostTypos) <= kMostTypos)
+      return each.name;
   return "";
 }
 
 /// The preset of a name that others give it, or that was meant, or none.
 static StringRef findMeant(StringRef name) {
-  return llvm::StringSwitch<StringRef>(name.lower())
-      .Cases({"ddp", "dp", "data_parallel"}, "data-parallel")
-      .Cases({"fsdp", "fsdp2", "zero1", "zero2", "zero3"}, "zero")
-      .Cases({"tp", "tensor_parallel", "megatron"}, "tensor-parallel")
-      .Cases({"ep", "expert_parallel"}, "expert-parallel")
-      .Default(findNear(name));
+  std::string lower = name.lower();
+  for (const NamedPreset &each : kPresets)
+    if (llvm::is_contained(llvm::split(each.aliases, ','), lower))
+      return each.name;
+  return findNear(name);
 }
 
 /// Behind an error that says which presets there are.
@@ -123,13 +130,14 @@ static std::optional<unsigned> findMainAxis(MeshAttr mesh,
 /// where that is missing or the preset is unknown.
 static FailureOr<SmallVector<const Preset *>>
 getAxisPresets(func::FuncOp step, MeshAttr mesh, StringRef name) {
-  const Preset *preset = llvm::find_if(
-      kPresets, [&](const Preset &each) { return each.name == name; });
-  if (preset == std::end(kPresets))
+  const NamedPreset *named = llvm::find_if(
+      kPresets, [&](const NamedPreset &each) { return each.name == name; });
+  if (named == std::end(kPresets))
     return emitError(step.getLoc())
            << "plan preset '" << name << "', expected "
            << llvm::join(ArrayRef(getPresetNames()).drop_back(), ", ") << " or "
            << std::end(kPresets)[-1].name << getHint(name);
+  const Preset *preset = &named->preset;
   SmallVector<const Preset *> presets(mesh.getNumAxes(), &kReplicate);
   for (unsigned axis = mesh.getNumSpaceAxes(); axis < mesh.getNumAxes(); ++axis)
     presets[axis] = &kDataParallel;
@@ -330,7 +338,7 @@ static bool isIdle(const StepGraph &graph, unsigned axis) {
 
 void tandem::plan::warnOfUnsplit(const StepGraph &graph, StringRef preset) {
   auto presets = getAxisPresets(graph.step, graph.mesh, preset);
-  if (failed(presets) || preset == kReplicate.name)
+  if (failed(presets) || preset == "replicate")
     return;
   for (unsigned axis = 0; axis < graph.mesh.getNumSpaceAxes(); ++axis) {
     int64_t size = graph.mesh.getSize(axis);

@@ -42,7 +42,7 @@ class Planner {
 public:
   Planner(StepGraph &graph, const PlanOptions &options, StringRef pins)
       : graph(graph), options(options), pins(pins),
-        timeLimit(options.timeLimit) {}
+        timeLimit(options.searchTimeLimit) {}
   FailureOr<Decisions> run(std::optional<cost::Plan> chosen);
   FailureOr<cost::Plan> findOneOfMany(double timeLimit);
   FailureOr<Decisions> costAgain(const PlanFile &file);
@@ -150,7 +150,7 @@ void Planner::addHidup() {
   ofSearch.timeLimit = getTimeLeft();
   // Its costs are of another accounting: not for who watches the search.
   ofSearch.progress = [&](double, double, double) {
-    return !options.endsSearch || !options.endsSearch();
+    return !options.exchange.endsSearch || !options.exchange.endsSearch();
   };
   if (auto plan = findHidup(ofSearch); succeeded(plan))
     starts.push_back(std::move(*plan));
@@ -162,7 +162,7 @@ search::SearchResult Planner::search() {
                        findPresetPlans(graph, *extraction, isInOneStrand));
   };
   // Other searches need no start, or begin with a plan of `tandem`.
-  bool usesPresets = !options.noPresets && options.search == "tandem";
+  bool usesPresets = options.presets && options.search == "tandem";
   if (options.search == kPresetSearch || usesPresets)
     addPresets(/*isInOneStrand=*/false);
   if (options.search == kPresetSearch)
@@ -173,7 +173,7 @@ search::SearchResult Planner::search() {
     addPresets(/*isInOneStrand=*/true);
   if (usesPresets)
     addHidup();
-  search::Watch watch(options.endsSearch);
+  search::Watch watch(options.exchange.endsSearch);
   search::SearchOptions ofSearch = getOptions(watch);
   ofSearch.starts = std::move(starts);
   return search::findAlgorithm(options.search)(extraction->problem, ofSearch);
@@ -182,7 +182,7 @@ search::SearchResult Planner::search() {
 FailureOr<cost::Plan> Planner::find() {
   const std::string &name = options.search;
   if (name == kHidup) {
-    search::Watch watch(options.endsSearch);
+    search::Watch watch(options.exchange.endsSearch);
     return findHidup(getOptions(watch));
   }
   if (name != kPresetSearch && !search::findAlgorithm(name))
@@ -225,7 +225,7 @@ FailureOr<cost::Plan> Planner::findOneOfMany(double limit) {
 //===----------------------------------------------------------------------===//
 
 bool tandem::plan::isPriced(const PlanOptions &options) {
-  return options.costsPlan || options.seconds || options.explains ||
+  return options.cost || options.timeline || options.explain ||
          options.failOnReplicate >= 0 || !options.search.empty() ||
          !options.cluster.empty() || !options.problemOut.empty() ||
          !options.start.empty() || !options.compareWith.empty();
@@ -257,7 +257,7 @@ FailureOr<Decisions> Planner::report(const cost::Plan &plan, StringRef name,
   decisions.pins = pins.str();
   if (failed(answer(graph, *extraction, plan, options)))
     return failure();
-  if (options.seconds)
+  if (options.timeline)
     writeSeconds(graph, *extraction, plan);
   return decisions;
 }
@@ -269,14 +269,14 @@ FailureOr<Decisions> Planner::report(const cost::Plan &plan, StringRef name,
 /// Takes the preset as it is: signatures alone decide, `shard` and `schedule`
 /// do as always. Says what it costs, if somebody asks.
 FailureOr<Decisions> Planner::takePreset() {
-  const std::string &preset = options.preset;
+  StringRef preset = options.getPreset();
   auto signatures = planByPreset(graph, *extraction, preset);
   if (failed(signatures))
     return failure();
   applyPlan(graph, *extraction, *signatures);
   if (!isPriced(options))
     return Decisions();
-  std::string name = "preset " + preset, error;
+  std::string name = ("preset " + preset).str(), error;
   auto plan = completePreset(extraction->problem, *signatures, error);
   if (!plan)
     return emitError() << name << " has no cost: " << error;

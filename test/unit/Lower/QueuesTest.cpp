@@ -96,7 +96,7 @@ protected:
 
   LogicalResult lower() {
     PassManager manager(&context);
-    addStage(manager, *findStage("lower"), PlanOptions());
+    addStage(manager, *findStage("lower"));
     return manager.run(*module);
   }
 

@@ -169,8 +169,8 @@ static void expectEqual(ArrayRef<Tensor> expected, ArrayRef<Tensor> found) {
 static void checkStages(ModuleOp module, MeshAttr mesh,
                         ArrayRef<Tensor> operands, ArrayRef<Tensor> expected) {
   PassManager localize(module.getContext()), duplex(module.getContext());
-  addStage(localize, *findStage("localize"), PlanOptions());
-  addStage(duplex, *findStage("duplex"), PlanOptions());
+  addStage(localize, *findStage("localize"));
+  addStage(duplex, *findStage("duplex"));
   for (PassManager *stage : {&localize, &duplex}) {
     SCOPED_TRACE(stage == &localize ? "after localize" : "after duplex");
     ASSERT_TRUE(succeeded(stage->run(module)));

@@ -22,15 +22,18 @@
 #define TANDEM_TRANSFORMS_ACCUMULATE_ACCUMULATE_H
 
 #include "mlir/Pass/Pass.h"
-#include "mlir/Pass/PassOptions.h"
+#include "tandem/Transforms/PassOptions.h"
 
 namespace tandem {
 
 struct AccumulateOptions : mlir::PassPipelineOptions<AccumulateOptions> {
-  Option<int64_t> accumulate{
-      *this, "accumulate",
-      llvm::cl::desc("into how many iterations the batch is cut"),
-      llvm::cl::init(1)};
+#define TANDEM_ACCUMULATE_OPTION TANDEM_PASS_OPTION
+#include "tandem/Support/Options.def"
+
+  void take(const Options &options) {
+#define TANDEM_ACCUMULATE_OPTION TANDEM_TAKE_OPTION
+#include "tandem/Support/Options.def"
+  }
 };
 
 #define GEN_PASS_DECL

@@ -23,7 +23,7 @@
 #define TANDEM_TRANSFORMS_IMPORT_IMPORT_H
 
 #include "mlir/Pass/Pass.h"
-#include "mlir/Pass/PassOptions.h"
+#include "tandem/Transforms/PassOptions.h"
 
 namespace mlir {
 class OpPassManager;
@@ -32,14 +32,13 @@ class OpPassManager;
 namespace tandem {
 
 struct ImportOptions : mlir::PassPipelineOptions<ImportOptions> {
-  Option<bool> recompute{
-      *this, "recompute",
-      llvm::cl::desc("the backward pass makes again what is cheap to make"),
-      llvm::cl::init(false)};
-  Option<std::string> storedParts{
-      *this, "stored-parts",
-      llvm::cl::desc("how another step stores parameters (Passes.td)"),
-      llvm::cl::init("")};
+#define TANDEM_IMPORT_OPTION TANDEM_PASS_OPTION
+#include "tandem/Support/Options.def"
+
+  void take(const Options &options) {
+#define TANDEM_IMPORT_OPTION TANDEM_TAKE_OPTION
+#include "tandem/Support/Options.def"
+  }
 };
 
 #define GEN_PASS_DECL

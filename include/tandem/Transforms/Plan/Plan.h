@@ -23,7 +23,7 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
-#include "mlir/Pass/PassOptions.h"
+#include "tandem/Transforms/PassOptions.h"
 
 namespace mlir {
 class OpPassManager;
@@ -41,99 +41,38 @@ struct PlanResult {
   std::string comparison;
 };
 
-struct PlanOptions : mlir::PassPipelineOptions<PlanOptions> {
-  PlanOptions() = default;
-  Option<std::string> mesh{
-      *this, "mesh",
-      llvm::cl::desc("space axes, e.g. data=4,model=2; auto "
-                     "takes the best for the cluster"),
-      llvm::cl::init("")};
-  Option<int64_t> micro{*this, "micro",
-                        llvm::cl::desc("number of microbatches (strands)"),
-                        llvm::cl::init(1)};
-  Option<std::string> timeAxis{
-      *this, "time-axis",
-      llvm::cl::desc("what the axis of microbatches is called"),
-      llvm::cl::init("micro")};
-  Option<int64_t> accumulate{
-      *this, "accumulate",
-      llvm::cl::desc("accumulate: into how many iterations the batch is cut"),
-      llvm::cl::init(1)};
-  Option<std::string> preset{
-      *this, "preset",
-      llvm::cl::desc("replicate, data-parallel, zero, tensor-parallel or "
-                     "expert-parallel"),
-      llvm::cl::init("data-parallel")};
-  Option<std::string> pins{
-      *this, "pins",
-      llvm::cl::desc(
-          "forms by name: 'layers.*.w1:model=gather(1);...', of what "
-          "is stored, or of what an operator makes, as "
-          "'nn.softmax#17' or 'nn.softmax@model.py:12'"),
-      llvm::cl::init("")};
-  Option<std::string> planFile{*this, "plan-file",
-                               llvm::cl::desc("take the plan from this file"),
-                               llvm::cl::init("")};
-  Option<std::string> search{
-      *this, "search",
-      llvm::cl::desc("algorithm that finds the plan: tandem, hidup, ilp or "
-                     "exhaustive; none takes the preset"),
-      llvm::cl::init("")};
-  Option<std::string> cluster{
-      *this, "cluster",
-      llvm::cl::desc("cluster file that prices the search; none is a laptop"),
-      llvm::cl::init("")};
-  Option<double> timeLimit{
-      *this, "time-limit",
-      llvm::cl::desc("seconds after which the best plan so far is taken"),
-      llvm::cl::init(0)};
-  Option<std::string> start{
-      *this, "start",
-      llvm::cl::desc("plan file that the search starts from, and is no worse "
-                     "than"),
-      llvm::cl::init("")};
-  Option<bool> noPresets{
-      *this, "no-presets",
-      llvm::cl::desc("do not start the search from the presets as well"),
-      llvm::cl::init(false)};
-  Option<bool> costsPlan{
-      *this, "cost", llvm::cl::desc("say what the plan costs, on the cluster"),
-      llvm::cl::init(false)};
-  Option<bool> seconds{
-      *this, "seconds",
-      llvm::cl::desc("write what the plan counts for each operator, on the "
-                     "cluster, for --tandem-timeline"),
-      llvm::cl::init(false)};
-  Option<bool> recompute{
-      *this, "recompute",
-      llvm::cl::desc("import: the backward pass makes cheap values again"),
-      llvm::cl::init(false)};
-  Option<std::string> storedParts{
-      *this, "stored-parts",
-      llvm::cl::desc("import: how another step stores parameters (Passes.td)"),
-      llvm::cl::init("")};
-  Option<std::string> problemOut{
-      *this, "problem-out",
-      llvm::cl::desc("write the search problem to this file"),
-      llvm::cl::init("")};
-  Option<int64_t> failOnReplicate{
-      *this, "fail-on-replicate",
-      llvm::cl::desc("fail if a tensor of more bytes is left whole on all "
-                     "devices; -1 allows all"),
-      llvm::cl::init(-1)};
-  Option<std::string> compareWith{
-      *this, "compare-with",
-      llvm::cl::desc("plan file to compare the plan of plan-file with"),
-      llvm::cl::init("")};
+/// What a caller and the stage tell each other.
+struct PlanExchange {
   /// Filled when the stage has run; whoever holds it may outlive the pass.
   std::shared_ptr<PlanResult> result = std::make_shared<PlanResult>();
-  /// Whether an explanation is asked for.
-  bool explains = false;
   /// Asked while a search goes on: true ends it with the best plan so far.
   std::function<bool()> endsSearch;
+};
+
+struct PlanOptions : mlir::PassPipelineOptions<PlanOptions> {
+  PlanOptions() = default;
+  // What import has done is said in advice.
+#define TANDEM_IMPORT_OPTION TANDEM_PASS_OPTION
+#define TANDEM_PLAN_OPTION TANDEM_PASS_OPTION
+#include "tandem/Support/Options.def"
+  Option<std::string> timeAxis{
+      *this, "time-axis",
+      llvm::cl::desc("The name of the axis of microbatches."),
+      llvm::cl::init("micro")};
   Option<std::string> output{*this, "output",
-                             llvm::cl::desc("write the plan to this file"),
+                             llvm::cl::desc("Writes the plan to this file."),
                              llvm::cl::init("")};
+  PlanExchange exchange;
+
+  void take(const Options &options){
+#define TANDEM_IMPORT_OPTION TANDEM_TAKE_OPTION
+#define TANDEM_PLAN_OPTION TANDEM_TAKE_OPTION
+#include "tandem/Support/Options.def"
+  } /// The preset that is given, or the default.
+  llvm::StringRef getPreset() const {
+    return preset.empty() ? llvm::StringRef("data-parallel")
+                          : llvm::StringRef(preset);
+  }
 };
 
 /// Plans by the options. A plan file brings its own mesh and number of

@@ -1,0 +1,101 @@
+"""One row of the table makes a keyword, an argument and a text that processes compare."""
+
+import argparse
+import inspect
+from types import SimpleNamespace
+
+import pytest
+import tandem
+from tandem import options
+from tandem.commands._planner import add_planner_arguments, planner_options
+from tandem.errors import CompileError
+
+
+class _Row:
+    """A row as the compiled module gives it."""
+
+    name, type, flag, value = "added_option", "count", "--added-option", "N"
+    default, reader, initial, most = 7, "plan", "", 9
+    has_member = is_step = is_command = is_python = is_flag = is_compared = True
+    is_path = False
+    help, python, expected = "A row that a test adds.", "", ""
+
+
+@pytest.fixture
+def added(monkeypatch):
+    rows = (*options.rows(), _Row())
+    monkeypatch.setattr(options, "rows", lambda: rows)
+    record = SimpleNamespace(CompileOptions=SimpleNamespace)
+    monkeypatch.setattr(options, "native", lambda: record)
+
+
+def _compile(model, **given):
+    """Compiles.
+
+    {keywords}
+    """
+
+
+def test_a_row_is_a_keyword(added):
+    found = options.documented(_compile)
+    assert inspect.signature(found).parameters["added_option"].default == 7
+    assert "added_option (default 7): A row that a test adds." in found.__doc__
+
+
+def test_a_row_reaches_the_record_of_the_compiler(added):
+    assert options.make_options().added_option == 7
+    assert options.make_options(added_option=3).added_option == 3
+
+
+def test_a_row_is_checked(added):
+    with pytest.raises(CompileError, match="added_option is 10, expected an integer from 1 to 9"):
+        options.make_options(added_option=10)
+
+
+def test_a_row_is_an_argument_of_commands(added):
+    parser = argparse.ArgumentParser()
+    add_planner_arguments(parser)
+    assert planner_options(parser.parse_args(["--added-option", "5"]))["added_option"] == 5
+    assert planner_options(parser.parse_args([]))["added_option"] == 7
+
+
+def test_processes_compare_a_row(added):
+    values = options.with_defaults(options.step_rows(), {"added_option": 4}, "compile")
+    assert options.texts_of(values)["added_option"] == "4"
+
+
+def test_keywords_are_those_of_the_table():
+    keywords = inspect.signature(tandem.compile).parameters
+    assert list(keywords)[:4] == ["model", "loss_fn", "optimizer", "example_batch"]
+    assert keywords["micro"].default == 1 and keywords["search"].default is None
+    for name in list(keywords)[4:]:
+        assert f"{name} (default" in tandem.compile.__doc__
+
+
+def test_a_keyword_that_is_none_is_a_type_error():
+    with pytest.raises(TypeError, match="compile.. got an unexpected keyword argument 'macro'"):
+        tandem.compile(None, None, None, None, macro=2)
+
+
+@pytest.mark.parametrize(
+    "given, text",
+    [
+        (
+            {"fail_on_replicate": -1},
+            "fail_on_replicate is -1, expected bytes, or None for no limit",
+        ),
+        ({"presets": 1}, "presets is 1, expected True or False"),
+        ({"cluster": 3}, "cluster is 3, expected the path of a file"),
+        ({"search": 3}, "search is 3, expected the name of an algorithm, such as 'tandem'"),
+        ({"accumulate": 2**20 + 1}, "expected an integer from 1 to 1048576"),
+    ],
+)
+def test_a_value_of_another_type(given, text):
+    with pytest.raises(CompileError, match=text):
+        options.make_options(**given)
+
+
+def test_a_plan_is_a_preset_or_a_file(tmp_path):
+    assert options.make_options(plan="zero").preset == "zero"
+    path = tmp_path / "plan.txt"
+    assert options.make_options(plan=path).plan_file == str(path)
