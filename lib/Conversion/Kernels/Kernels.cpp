@@ -7,9 +7,9 @@
 
 #include "tandem/Conversion/Kernels/Kernels.h"
 #include "Calls.h"
-#include "GpuCode.h"
-#include "KernelEmitter.h"
-#include "LowerToLLVM.h"
+#include "Codegen/LowerToLLVM.h"
+#include "Gpu/GpuCode.h"
+#include "Nest/KernelEmitter.h"
 #include "Parts.h"
 #include "Version.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

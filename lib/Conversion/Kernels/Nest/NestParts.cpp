@@ -12,7 +12,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "NestEmitter.h"
+#include "Nest/NestEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/Support/MathExtras.h"

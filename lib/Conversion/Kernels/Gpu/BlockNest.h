@@ -22,7 +22,7 @@
 #ifndef TANDEM_LIB_CONVERSION_KERNELS_BLOCKNEST_H
 #define TANDEM_LIB_CONVERSION_KERNELS_BLOCKNEST_H
 
-#include "NestEmitter.h"
+#include "Nest/NestEmitter.h"
 
 namespace tandem {
 

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "NestEmitter.h"
+#include "Nest/NestEmitter.h"
 
 using namespace mlir;
 using namespace tandem;

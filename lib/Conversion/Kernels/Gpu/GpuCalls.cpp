@@ -12,7 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Calls.h"
-#include "KernelEmitter.h"
+#include "Nest/KernelEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

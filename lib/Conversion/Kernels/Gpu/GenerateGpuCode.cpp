@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "GpuCode.h"
-#include "LowerToLLVM.h"
+#include "Codegen/LowerToLLVM.h"
+#include "Gpu/GpuCode.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/Module.h"

@@ -16,7 +16,7 @@
 #ifndef TANDEM_LIB_CONVERSION_KERNELS_NESTEMITTER_H
 #define TANDEM_LIB_CONVERSION_KERNELS_NESTEMITTER_H
 
-#include "KernelEmitter.h"
+#include "Nest/KernelEmitter.h"
 #include "mlir/IR/IRMapping.h"
 #include <map>
 #include <set>

@@ -19,7 +19,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "OwnLoops.h"
+#include "Nest/OwnLoops.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "tandem/Conversion/NNToLinalg/NNToLinalg.h"
 #include "llvm/Support/MathExtras.h"

@@ -10,8 +10,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "BlockNest.h"
-#include "KernelEmitter.h"
+#include "Gpu/BlockNest.h"
+#include "Nest/KernelEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

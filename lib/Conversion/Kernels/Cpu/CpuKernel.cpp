@@ -11,8 +11,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "KernelEmitter.h"
-#include "NestEmitter.h"
+#include "Nest/KernelEmitter.h"
+#include "Nest/NestEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "tandem/Dialect/SPMD/SPMD.h"

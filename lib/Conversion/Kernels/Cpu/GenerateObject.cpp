@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "LowerToLLVM.h"
+#include "Codegen/LowerToLLVM.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/ADT/SmallVectorExtras.h"
 #include "llvm/IR/LegacyPassManager.h"

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "OwnLoops.h"
+#include "Nest/OwnLoops.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "tandem/Conversion/NNToLinalg/NNToLinalg.h"
 #include "llvm/ADT/TypeSwitch.h"

@@ -8,8 +8,8 @@
 #ifndef TANDEM_LIB_CONVERSION_KERNELS_KERNELEMITTER_H
 #define TANDEM_LIB_CONVERSION_KERNELS_KERNELEMITTER_H
 
-#include "KernelPlan.h"
-#include "LinearIndex.h"
+#include "Nest/KernelPlan.h"
+#include "Nest/LinearIndex.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Builders.h"
 #include "tandem/Conversion/Kernels/Kernels.h"

@@ -8,7 +8,7 @@
 #ifndef TANDEM_LIB_CONVERSION_KERNELS_OWNLOOPS_H
 #define TANDEM_LIB_CONVERSION_KERNELS_OWNLOOPS_H
 
-#include "KernelEmitter.h"
+#include "Nest/KernelEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "tandem/Dialect/NN/Scalar.h"
 
