@@ -9,7 +9,7 @@
 #ifndef TANDEM_RT_CORE_VALUE_STORE_H
 #define TANDEM_RT_CORE_VALUE_STORE_H
 
-#include "core/exchange.h"
+#include "core/whole_values.h"
 #include "tandem_rt/store.h"
 #include "tandem_rt/wholes.h"
 

@@ -12,9 +12,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "cts/cache_folder.h"
+#include "cts/emulator/emulator.h"
 #include "cts/support.h"
-#include "cuda/algorithms.h"
-#include "cuda/emulator/emulator.h"
+#include "cuda/libraries/algorithms.h"
 
 #include <fstream>
 

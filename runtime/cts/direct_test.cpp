@@ -11,9 +11,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "cts/emulator/order.h"
 #include "cts/support.h"
-#include "cuda/emulator/order.h"
-#include "cuda/rank.h"
+#include "cuda/driver/rank.h"
 
 #include <dlfcn.h>
 

@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "cts/support.h"
-#include "cuda/gpu.h"
-#include "cuda/rank.h"
+#include "cuda/driver/gpu.h"
+#include "cuda/driver/rank.h"
 
 #include <cmath>
 #include <fcntl.h>

@@ -10,8 +10,8 @@
 #include "core/access.h"
 #include "cts/fabrics.h"
 #include "cts/support.h"
-#include "cuda/exchange.h"
-#include "cuda/rank.h"
+#include "cuda/collectives/nccl_collective.h"
+#include "cuda/driver/rank.h"
 
 #include <algorithm>
 #include <barrier>

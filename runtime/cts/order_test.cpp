@@ -13,10 +13,10 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "cts/emulator/order.h"
 #include "cts/random_program.h"
 #include "cts/support.h"
-#include "cuda/emulator/order.h"
-#include "cuda/gpu.h"
+#include "cuda/driver/gpu.h"
 
 #include <cstdlib>
 #include <dlfcn.h>

@@ -8,7 +8,7 @@
 #ifndef TANDEM_TEST_UNIT_KERNELS_EMULATEDKERNELS_H
 #define TANDEM_TEST_UNIT_KERNELS_EMULATEDKERNELS_H
 
-#include "cuda/api.h"
+#include "cuda/driver/api.h"
 #include "tandem/Conversion/Kernels/Kernels.h"
 
 namespace tandem::test {

@@ -66,7 +66,7 @@ void BlockNestEmitter::findPartials() {
   partials.clear();
   for (auto [index, info] : llvm::enumerate(infos))
     if (info.isReduction && reducesRows(nest.members[index].op->getResult(0)))
-      partials.push_back({static_cast<unsigned>(index), {}});
+      partials.push_back({static_cast<unsigned>(index), {}, {}});
 }
 
 /// Where the present team adds up.
