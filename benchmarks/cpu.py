@@ -29,9 +29,9 @@ import time
 import torch
 import torch.nn.functional as F
 from harness import BUILD, ROOT, Report, get_cpu_name, make_parser, measure_process
-from tandem.compile import compile as tandem_compile
-from tandem.model_file import load_model_file
-from tandem.precision import casting
+from tandem.capture.model_file import load_model_file
+from tandem.session.compile import compile as tandem_compile
+from tandem.tracing.precision import casting
 from torch import nn
 
 MODELS = ("gpt", "llama", "bert_moe", "vit_moe")

@@ -18,7 +18,7 @@ import tandem
 import torch
 import torch.nn.functional as F
 from harness import ROOT, Report, make_parser
-from tandem.model_file import load_model_file
+from tandem.capture.model_file import load_model_file
 
 # Of a step: to the best of PyTorch's.
 MOST = 1.0

@@ -54,8 +54,8 @@ def measure(folder, steps):
 WATCH = """
 import json, os, time, torch
 from torch import nn
-from tandem.settings import Settings
-from tandem.watch import Watch
+from tandem.guards.settings import Settings
+from tandem.guards.watch import Watch
 blocks = [nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.GELU(), nn.Linear(8, 8)) for _ in range(40)]
 model = nn.Sequential(*blocks)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

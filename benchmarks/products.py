@@ -23,8 +23,8 @@ from cpu import (
     title_of_products,
 )
 from harness import ROOT, Report, fail, get_cpu_name, make_parser
-from tandem.compile import compile as tandem_compile
-from tandem.model_file import load_model_file
+from tandem.capture.model_file import load_model_file
+from tandem.session.compile import compile as tandem_compile
 
 # Of the packed rate, for each product that takes so much of its step.
 LEAST, MATTERS = 0.95, 0.02

@@ -57,7 +57,7 @@ def needed_bytes(step):
     from math import prod
 
     import torch
-    from tandem.types import DTYPES
+    from tandem.base.types import DTYPES
 
     sizes = {name: torch.empty((), dtype=dtype).element_size() for name, dtype in DTYPES.items()}
     stored = sum(prod(t.shape) * sizes[t.type] for t in step.store.tensors)

@@ -69,9 +69,9 @@ def line_of(error):
 
 def _compare(subject, options):
     """The worst row that is not within tolerance, or None."""
-    from tandem.compile import compile_module
-    from tandem.step import Step
-    from tandem.verify import judge, run_step
+    from tandem.session.compile import compile_module
+    from tandem.session.step import Step
+    from tandem.verify.verify import judge, run_step
 
     compiled = compile_module(subject.module, **options)
     step = Step(subject.module, compiled.bytes, subject.model, subject.optimizer, compiled)
@@ -94,7 +94,7 @@ def measure(case, settings, steps=3, reasons=REASONS):
     """{status, text, and seconds of capture and each setting}. `case` has what `tandem.verify` asks of a model file and
     `in_eager()`, which raises what eager does; `settings` are [(name, options of the compiler)].
     """
-    from tandem.verify import make_subject
+    from tandem.verify.verify import make_subject
 
     torch.set_num_threads(1)
     seconds = {}

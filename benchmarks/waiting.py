@@ -75,7 +75,7 @@ def measure_here(name):
     import tandem
     import torch
     import zoo_cases
-    from tandem import progress
+    from tandem.base import progress
 
     torch.set_num_threads(1)
     zoo_cases.stand_in_for_torchvision()

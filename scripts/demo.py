@@ -50,7 +50,7 @@ def train(title, batches, one):
 def load(folder):
     """The model file and what is captured of it, written to step.mlir and step.safetensors."""
     from tandem import export
-    from tandem.model_file import load_model_file
+    from tandem.capture.model_file import load_model_file
 
     file = load_model_file(ROOT / "examples" / "bert_moe.py", None, SIZES, "float32")
     model = file.make_model(SEED)
@@ -71,7 +71,7 @@ def compile_variant(folder, module, name, **options):
     """Compiles the step as `name`.tdm; returns what is compiled, and the report on the timeline that CLUSTER's
     prices predict for it."""
     from tandem import report
-    from tandem.compile import compile_module
+    from tandem.session.compile import compile_module
 
     compiled = compile_module(module, "step.mlir", mesh=MESH, cluster=CLUSTER, **options)
     program, table, timeline = (folder / f"{name}{end}" for end in (".tdm", ".times", ".json"))

@@ -69,7 +69,7 @@ def print_differences(name, found, expected):
 
 def main():
     device = choose_device()
-    from tandem.model_file import load_model_file
+    from tandem.capture.model_file import load_model_file
 
     file = load_model_file(ROOT / "examples" / "bert_moe.py", None, SIZES, "float32")
     batches = file.batches(STEPS)

@@ -36,7 +36,7 @@ def print_report(step, timeline, say):
 
 def main():
     import tandem
-    from tandem.model_file import load_model_file
+    from tandem.capture.model_file import load_model_file
 
     rank, hosts = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 

@@ -562,7 +562,7 @@ def kinds_of(count, only, without_hosts):
 
 def compile_program(folder, name, plan):
     import tandem
-    from tandem.compile import compile_module
+    from tandem.session.compile import compile_module
 
     sys.path.insert(0, str(ROOT / "examples"))
     example = importlib.import_module(name)

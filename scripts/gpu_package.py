@@ -99,7 +99,7 @@ def losses_of(text):
 def add_case(case, matrix, folder, architecture):
     """step.tdm, values.safetensors and expected.safetensors of a case; its line of cases.json."""
     from tandem import export
-    from tandem.model_file import load_model_file
+    from tandem.capture.model_file import load_model_file
 
     source, preset, settings = matrix.VARIANTS[case.variant]
     place = folder / "cases" / case.name.replace(" ", "-")
@@ -145,7 +145,7 @@ UNTIMED = {"gpt-float32": ("tiny", "", "float32", "step")}
 def add_benchmarks(folder, architecture):
     """Steps of gpt at sizes that a GPU is used for, beside PyTorch there."""
     from tandem import export
-    from tandem.model_file import load_model_file
+    from tandem.capture.model_file import load_model_file
 
     rows = []
     benchmarks = UNTIMED if architecture == "emulated" else BENCHMARKS

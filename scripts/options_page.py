@@ -2,8 +2,8 @@
 
 import textwrap
 
-from tandem import options
-from tandem.native import native
+from tandem.base import options
+from tandem.base.native import native
 
 HEAD = """# Options
 

@@ -29,7 +29,7 @@ class Model:
 
     def __init__(self, name, folder, **sizes):
         from tandem import export
-        from tandem.model_file import load_model_file
+        from tandem.capture.model_file import load_model_file
 
         self.name, self.sizes = name, SIZES[name] | sizes
         file = load_model_file(ROOT / f"examples/{name}.py", None, self.sizes, "float32")
@@ -117,7 +117,7 @@ class Bed:
         return cluster.write_scaled(path, scaled, scale)
 
     def compile(self, model, plan, micro, scale=1.0):
-        from tandem.compile import compile_module
+        from tandem.session.compile import compile_module
 
         how = {"search": "tandem", "search_time_limit": SEARCH_SECONDS}
         compiled = compile_module(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from tandem.model_file import load_model_file
+from tandem.capture.model_file import load_model_file
 
 from . import fallbacks, models, sleeping
 

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .draws import DrawError, Draws, is_random
 from .errors import ReplayError
+from .tracing.draws import DrawError, Draws, is_random
 
 _M0, _M1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 _W0, _W1 = 0x9E3779B9, 0xBB67AE85

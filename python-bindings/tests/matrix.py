@@ -10,11 +10,11 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tandem.compile import compile_module
+from tandem.capture.model_file import load_model_file
 from tandem.errors import TandemError
-from tandem.model_file import load_model_file
-from tandem.step import Step
-from tandem.verify import judge, make_subject, run_step
+from tandem.session.compile import compile_module
+from tandem.session.step import Step
+from tandem.verify.verify import judge, make_subject, run_step
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pytest
 import torch
 import torch.nn.functional as F
-from tandem import compare
-from tandem.verify import judge, make_subject
+from tandem.verify import compare
+from tandem.verify.verify import judge, make_subject
 from test_exactness import MODELS, Contrastive, Sequences, _InMemory, contrastive_loss, failed, run
 from torch import nn
 

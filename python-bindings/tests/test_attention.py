@@ -11,10 +11,10 @@ import torch.nn.functional as F
 from comparing import compare
 from matrix import judge_program
 from tandem import _tandem
-from tandem.compile import compile_module
+from tandem.capture.model_file import load_model_file
 from tandem.errors import CaptureError
-from tandem.model_file import load_model_file
-from tandem.verify import make_subject
+from tandem.session.compile import compile_module
+from tandem.verify.verify import make_subject
 from torch import nn
 from torch.nn.attention.bias import causal_lower_right, causal_upper_left
 from torch.nn.attention.flex_attention import flex_attention

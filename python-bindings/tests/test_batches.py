@@ -13,7 +13,7 @@ import torch
 import torch.distributed.fsdp
 import torch.distributed.tensor
 import torch.nn.functional as F
-from tandem import tree
+from tandem.base import tree
 from test_models import normal, small
 from test_training import HOW
 from torch import nn

@@ -7,7 +7,7 @@ import sys
 import pytest
 import tandem
 import torch
-from tandem.compile import compile_module
+from tandem.session.compile import compile_module
 
 STAGES = ["parse", "import", "accumulate", "plan", "shard", "localize", "duplex", "schedule"]
 STAGES += ["lower", "emit"]
@@ -182,7 +182,7 @@ def test_captures_are_those_without_it(folder, monkeypatch):
 
 def test_another_version_captures_anew(folder, monkeypatch):
     capture()
-    monkeypatch.setattr("tandem.capture_cache._sources", lambda: "others")
+    monkeypatch.setattr("tandem.capture.capture_cache._sources", lambda: "others")
     capture()
     assert len(list(folder.glob("*.capture"))) == 2
 
@@ -203,7 +203,7 @@ def test_what_a_user_decomposes_is_not_kept(folder, monkeypatch):
 
     monkeypatch.setitem(decomposition_table, torch.ops.aten.mul.Tensor, rule)
     key_of = []
-    monkeypatch.setattr("tandem.capture_cache.write", lambda key, *_: key_of.append(key))
+    monkeypatch.setattr("tandem.capture.capture_cache.write", lambda key, *_: key_of.append(key))
     capture(factor=2.0)
     assert key_of == [None]
 

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from tandem.compare import Gradients, History, Training, compare, exempt_elements, table
+from tandem.verify.compare import Gradients, History, Training, compare, exempt_elements, table
 
 
 def make_history(seed=0, dtype=torch.float64):

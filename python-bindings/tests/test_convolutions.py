@@ -7,9 +7,9 @@ import torch
 import torch.nn.functional as F
 from comparing import compare
 from matrix import judge_program
-from tandem.compile import compile_module
-from tandem.model_file import load_model_file
-from tandem.verify import make_subject
+from tandem.capture.model_file import load_model_file
+from tandem.session.compile import compile_module
+from tandem.verify.verify import make_subject
 from test_batches import Steps
 from torch import nn
 

@@ -7,9 +7,9 @@ import pytest
 import tandem
 import torch
 import torch.nn.functional as F
-from tandem.compile import compile_module
-from tandem.step import Step
-from tandem.verify import judge, make_subject, run_step
+from tandem.session.compile import compile_module
+from tandem.session.step import Step
+from tandem.verify.verify import judge, make_subject, run_step
 from test_memory import commands_of
 from test_precision import OwnFile
 from test_training import train_both

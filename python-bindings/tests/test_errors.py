@@ -7,9 +7,9 @@ import pytest
 import tandem
 import torch
 import torch.nn.functional as F
-from tandem.locations import Location, Place
-from tandem.model_file import load_model_file, parse_sizes
-from tandem.verify import make_subject
+from tandem.capture.model_file import load_model_file, parse_sizes
+from tandem.tracing.locations import Location, Place
+from tandem.verify.verify import make_subject
 from torch import nn
 
 BATCH = (torch.randn(4, 6), torch.randn(4, 1))
@@ -459,7 +459,7 @@ def test_model_file_that_fails_inside(tmp_path):
 
 
 def test_batch_that_fails_in_eager(tmp_path):
-    from tandem.verify import make_subject
+    from tandem.verify.verify import make_subject
 
     text = GOOD.replace("torch.nn.Linear(width, 1)", "torch.nn.Embedding(width, 1)").replace(
         "yield torch.ones(batch, width)", "yield torch.full((batch,), 7)"
@@ -479,7 +479,7 @@ def test_model_file_with_a_dataclass(tmp_path):
 
 
 def test_equal_code_in_two_files_has_two_places(tmp_path):
-    from tandem.locations import location_of_traceback
+    from tandem.tracing.locations import location_of_traceback
 
     places = []
     for name in ("one", "two"):
@@ -540,7 +540,7 @@ def test_product_in_float16():
     ],
 )
 def test_texts_that_ended_the_parser(text, expected):
-    from tandem.native import native
+    from tandem.base.native import native
 
     with pytest.raises(tandem.CompileError, match=expected):
         native().compile(text, "step.mlir", native().CompileOptions())

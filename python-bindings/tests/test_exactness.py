@@ -6,11 +6,11 @@ import tandem
 import torch
 import torch.nn.functional as F
 from matrix import Case
-from tandem.compare import FLOOR, MANY, compare
-from tandem.compile import compile_module
-from tandem.model_file import ModelFile
-from tandem.step import Step
-from tandem.verify import judge, make_subject, reference_steps, run_step
+from tandem.capture.model_file import ModelFile
+from tandem.session.compile import compile_module
+from tandem.session.step import Step
+from tandem.verify.compare import FLOOR, MANY, compare
+from tandem.verify.verify import judge, make_subject, reference_steps, run_step
 from torch import nn
 
 

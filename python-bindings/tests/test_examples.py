@@ -2,7 +2,7 @@
 
 import pytest
 from comparing import compare
-from tandem.model_file import load_model_file
+from tandem.capture.model_file import load_model_file
 
 VARIANTS = [
     ("mlp", None, ""),

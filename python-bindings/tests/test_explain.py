@@ -70,7 +70,7 @@ def test_searches_until_the_limit(capsys):
 
 def test_what_cannot_be_written_is_said_before_the_search(tmp_path, monkeypatch):
     step, _ = compile_step()
-    monkeypatch.setattr("tandem.explanations.native", lambda: pytest.fail("searched"))
+    monkeypatch.setattr("tandem.session.explanations.native", lambda: pytest.fail("searched"))
     (tmp_path / "mine.txt").write_text("mine")
     for path in (tmp_path, tmp_path / "none" / "why.json", tmp_path / "mine.txt", 1):
         with pytest.raises(tandem.TandemError, match="explain: cannot write to path"):

@@ -6,9 +6,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 from tandem.__main__ import main
+from tandem.capture.export import export
+from tandem.capture.exported_file import load_exported_file, optimizer_of
 from tandem.errors import ModelFileError, TandemError
-from tandem.export import export
-from tandem.exported_file import load_exported_file, optimizer_of
 from torch import nn
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 import tandem
-import tandem.elimination
+import tandem.formulas.elimination
 import torch
 import torch.nn.functional as F
 from comparing import compare
@@ -277,7 +277,7 @@ def looked_up(x):
 @pytest.mark.parametrize("name", ["bilinear", "bicubic"])
 def test_weights_of_other_sizes(name):
     """Without a step, as they are constants of it."""
-    from tandem import sampling
+    from tandem.formulas import sampling
 
     images = torch.randn(2, 3, 17, 23, dtype=torch.float64)
     for size in ((5, 5), (9, 30), (1, 23)):
@@ -293,7 +293,7 @@ def test_weights_of_other_sizes(name):
 @pytest.mark.parametrize("corners", [False, True])
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 def test_volumes(padding, corners):
-    from tandem import sampling
+    from tandem.formulas import sampling
 
     volume = torch.randn(2, 3, 4, 5, 6, dtype=torch.float64, requires_grad=True)
     grid = torch.randn(2, 3, 4, 2, 3, dtype=torch.float64).mul(1.3).requires_grad_()

@@ -8,8 +8,8 @@ from collections import Counter
 import matrix
 import pytest
 from tandem import export
-from tandem.compile import compile_module
-from tandem.model_file import load_model_file
+from tandem.capture.model_file import load_model_file
+from tandem.session.compile import compile_module
 
 LAYERS = 2
 COLUMNS, ROWS = "full, gather(1) -> gather(1)", "gather(1), gather(0) -> reduce"

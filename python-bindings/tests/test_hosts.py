@@ -325,7 +325,7 @@ def test_values_that_a_death_has_damaged_are_named(forks, script):
     text = """
 step, batch = compile(plan="zero"), {"x": torch.ones(4, 4)}
 step(batch)
-from tandem.programs import Loaded
+from tandem.session.programs import Loaded
 only(1, lambda: setattr(Loaded, "run", lambda *_: os.kill(os.getpid(), 9)))
 error_of(lambda: step(batch))
 print(sorted(t.name for t in step.store.tensors if t.damaged))

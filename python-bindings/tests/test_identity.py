@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from comparing import eager_step
 from evaluator import run_step
-from tandem.state_dicts import by_name
+from tandem.optimizers.state_dicts import by_name
 from torch import nn
 
 
@@ -400,7 +400,7 @@ def both(request):
     return Both(**request.param)
 
 
-@pytest.mark.filterwarnings("ignore::tandem.outdated.OldValuesWarning")
+@pytest.mark.filterwarnings("ignore::tandem.guards.outdated.OldValuesWarning")
 def test_values_in_shared_memory(both, tmp_path):
     both.train(0, 1, 2)
     both.check(both.step.state_dict())

@@ -12,8 +12,8 @@ import time
 import matrix
 import pytest
 from tandem.__main__ import main
-from tandem.compile import compile_module
-from tandem.reference import find_tool
+from tandem.session.compile import compile_module
+from tandem.verify.reference import find_tool
 
 # A search that is told to use all of a limit goes on until then, if it cannot prove its plan.
 ENDLESS = 600
@@ -108,7 +108,7 @@ SCRIPT = """
 import sys
 sys.path[:0] = {path!r}
 import matrix
-from tandem.compile import compile_module
+from tandem.session.compile import compile_module
 module = matrix.subject_of(matrix.Case("gpt")).module
 try:
     compile_module(module, mesh="data=2,model=2", micro=2, search="tandem", search_time_limit={seconds})

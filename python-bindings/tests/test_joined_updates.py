@@ -4,7 +4,7 @@ import matrix
 import pytest
 import torch
 from tandem import _tandem, export
-from tandem.model_file import load_model_file
+from tandem.capture.model_file import load_model_file
 from test_models import mse, regression
 from test_optimizers import TRACED
 from torch import nn

@@ -6,7 +6,7 @@ import pytest
 import tandem
 import torch
 from comparing import train_beside
-from tandem import lists
+from tandem.formulas import lists
 from torch import nn
 
 NAMES = sorted(n.removeprefix(lists.PREFIX) for n in dir(torch) if n.startswith(lists.PREFIX))

@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from tandem import _tandem, export
-from tandem.model_file import load_model_file
+from tandem.capture.model_file import load_model_file
 from torch import nn
 from torch.utils import _pytree as pytree
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import tandem
-from tandem import options
+from tandem.base import options
 from tandem.commands._planner import add_planner_arguments, planner_options
 from tandem.errors import CompileError
 

@@ -7,8 +7,8 @@ import types
 import pytest
 import tandem
 import torch
-from tandem import programs
-from tandem.outside import read_outside
+from tandem.guards.outside import read_outside
+from tandem.session import programs
 from torch import nn
 
 BATCH = torch.randn(8, 6, generator=torch.Generator().manual_seed(0))

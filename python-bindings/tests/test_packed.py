@@ -10,11 +10,11 @@ import torch
 from matrix import judge_program
 from safetensors.torch import load_file
 from tandem import _tandem
-from tandem.compile import compile_module
+from tandem.capture.model_file import load_model_file
 from tandem.errors import ProgramError
-from tandem.model_file import load_model_file
-from tandem.reference import find_tool
-from tandem.verify import make_subject
+from tandem.session.compile import compile_module
+from tandem.verify.reference import find_tool
+from tandem.verify.verify import make_subject
 from test_plans import bytes_of, collectives, local_share
 
 MODEL = Path(__file__).parent / "models" / "packed.py"

@@ -7,7 +7,7 @@ import pytest
 import tandem
 import torch
 from printed import operators_of
-from tandem.compile import compile_module
+from tandem.session.compile import compile_module
 from test_models import mse, normal
 from test_training import train_both
 from torch import nn

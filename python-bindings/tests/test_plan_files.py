@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import matrix
 import pytest
 from printed import operators_of
-from tandem.compile import compile_module
 from tandem.errors import CompileError
+from tandem.session.compile import compile_module
 
 PLANS = {
     "preset": {"plan": "zero", "mesh": "data=2,model=2", "micro": 2},

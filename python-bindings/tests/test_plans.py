@@ -9,8 +9,8 @@ import re
 import matrix
 import pytest
 from tandem import _tandem, export
-from tandem.compile import compile_module
-from tandem.model_file import load_model_file
+from tandem.capture.model_file import load_model_file
+from tandem.session.compile import compile_module
 
 SIZES = {"f64": 8, "f32": 4, "bf16": 2, "i64": 8, "i32": 4, "i8": 1, "i1": 1}
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")

@@ -18,13 +18,13 @@ from comparing import eager_step
 from matrix import Case
 from tandem import _tandem
 from tandem.__main__ import main
-from tandem.compare import History
-from tandem.compile import compile_module
+from tandem.capture.export import export
+from tandem.capture.model_file import ModelFile
 from tandem.errors import CaptureError
-from tandem.export import export
-from tandem.model_file import ModelFile
-from tandem.step import Step
-from tandem.verify import judge, make_subject, run_step
+from tandem.session.compile import compile_module
+from tandem.session.step import Step
+from tandem.verify.compare import History
+from tandem.verify.verify import judge, make_subject, run_step
 from test_plans import collectives
 from torch import nn
 

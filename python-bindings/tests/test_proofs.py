@@ -5,7 +5,7 @@ import subprocess
 
 import matrix
 import pytest
-from tandem.reference import find_tool
+from tandem.verify.reference import find_tool
 
 MESH = ("--mesh", "data=4")
 

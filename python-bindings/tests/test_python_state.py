@@ -18,7 +18,7 @@ import tandem
 import torch
 import torch.nn.functional as F
 from comparing import compare
-from tandem import programs
+from tandem.session import programs
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 

@@ -7,8 +7,8 @@ import pytest
 import tandem
 import torch
 import torch.nn.functional as F
-from tandem.draws import RandomCall
 from tandem.random import bits, keep_threshold, normal, philox, philox_words, uniform
+from tandem.tracing.draws import RandomCall
 
 # Random123's known answers for philox4x32-10: counter, key, result.
 KNOWN = [

@@ -5,8 +5,8 @@ import tandem
 import torch
 import torch.nn.functional as F
 from tandem import BatchError, CaptureError, StepRefusedError
-from tandem.export import export
-from tandem.wanted import Wanted
+from tandem.capture.export import export
+from tandem.capture.wanted import Wanted
 from torch.nn.utils import rnn
 
 DOUBLE = torch.float64

@@ -9,11 +9,11 @@ import pytest
 import tandem
 import torch
 from tandem.__main__ import main
-from tandem.compile import compile_module
+from tandem.capture.model_file import load_model_file
 from tandem.errors import CompileError
-from tandem.model_file import load_model_file
-from tandem.reference import find_tool
-from tandem.verify import make_subject
+from tandem.session.compile import compile_module
+from tandem.verify.reference import find_tool
+from tandem.verify.verify import make_subject
 
 # Of searches that would take longer; their plans are right whatever they cost.
 SECONDS = 5

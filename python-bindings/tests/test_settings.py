@@ -10,7 +10,7 @@ import pytest
 import tandem
 import torch
 import torch.nn.functional as F
-from tandem import programs
+from tandem.session import programs
 from torch import nn
 from torch.nn.modules import module as of_modules
 from torch.nn.utils import parametrizations, parametrize, weight_norm

@@ -13,7 +13,7 @@ def of(*values):
 
 
 def test_erfcx_is_exact():
-    from tandem import formulas
+    from tandem.formulas import formulas
 
     x = torch.cat([torch.linspace(-5, 40, 4001), torch.logspace(1, 100, 100)]).double()
     for dtype in (torch.float64, torch.float32):
@@ -25,7 +25,7 @@ def test_erfcx_is_exact():
 
 def test_bessel_functions_of_the_first_kind():
     """By SciPy's values: PyTorch's own are off by up to 5e-7."""
-    from tandem import special_functions
+    from tandem.formulas import special_functions
 
     x = torch.tensor([0.5, 5.3, 50.0, -5.3], dtype=torch.float64)
     j0 = [0.938469807240813, -0.07580311158558423, 0.055812327669252086, -0.07580311158558423]
@@ -37,7 +37,7 @@ def test_bessel_functions_of_the_first_kind():
 
 
 def test_special_functions_are_exact():
-    from tandem import special_functions
+    from tandem.formulas import special_functions
 
     x = torch.cat([torch.linspace(-130, 130, 1001), torch.tensor([0.0, 1e-9, 600.0])]).double()
     p = torch.cat([torch.linspace(0, 1, 1001), torch.tensor([1e-300, 1e-9, 2.0])]).double()
@@ -56,7 +56,7 @@ def test_special_functions_are_exact():
 
 
 def test_gamma_is_exact():
-    from tandem import gamma
+    from tandem.formulas import gamma
 
     x = torch.linspace(-30.3, 40, 5001, dtype=torch.float64)
     x = torch.cat([x, torch.tensor([1e-300, 1e-20, -1e-20, 1e5, 1e300, 1.0, 2.0, -3.0, 0.0])])
@@ -99,8 +99,8 @@ NAMES = [*SECOND_KIND, "modified_bessel_k0", "modified_bessel_k1"]
 
 
 def formula(name):
-    from tandem import functional  # noqa: F401 - which imports all rules
-    from tandem.formulas import FORMULAS
+    from tandem.capture import functional  # noqa: F401 - which imports all rules
+    from tandem.formulas.formulas import FORMULAS
 
     return FORMULAS[getattr(torch.ops.aten, name).default]
 
@@ -164,7 +164,7 @@ def identical(found, expected):
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 def test_parts_and_neighbours_of_numbers(dtype):
-    from tandem import exact_numbers
+    from tandem.formulas import exact_numbers
 
     random, ends = patterns(dtype)
     x = torch.cat([random, ends])
@@ -181,7 +181,7 @@ def test_parts_and_neighbours_of_numbers(dtype):
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int8])
 def test_divisors(dtype):
     """Two numbers of Fibonacci take the most rounds."""
-    from tandem import exact_numbers
+    from tandem.formulas import exact_numbers
 
     info, generator = torch.iinfo(dtype), torch.Generator().manual_seed(0)
     numbers = [1, 1]

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 
 import matrix
 import pytest
-from tandem.compile import compile_module
 from tandem.errors import CompileError
-from tandem.reference import find_tool
+from tandem.session.compile import compile_module
+from tandem.verify.reference import find_tool
 
 STAGES = ["import", "accumulate", "plan", "shard", "localize", "duplex", "schedule", "lower"]
 WIDTH = 160

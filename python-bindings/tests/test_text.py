@@ -9,8 +9,8 @@ import pytest
 import tandem
 import torch
 import torch.nn.functional as F
-from tandem.compile import compile_module
-from tandem.text import attribute, dense, inherent_attribute, quote
+from tandem.lowering.text import attribute, dense, inherent_attribute, quote
+from tandem.session.compile import compile_module
 from torch import nn
 
 

@@ -9,7 +9,7 @@ import tandem
 import torch
 import torch.nn.functional as F
 from tandem import _tandem, export
-from tandem.model_file import load_model_file
+from tandem.capture.model_file import load_model_file
 from torch import nn
 
 RATE = 1e-3

@@ -9,7 +9,7 @@ import pytest
 import tandem
 import torch
 from forked import Forks
-from tandem.reference import find_tool
+from tandem.verify.reference import find_tool
 
 MESH = {"mesh": "data=2", "micro": 2, "batch": "global"}
 

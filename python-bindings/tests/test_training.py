@@ -10,7 +10,7 @@ import tandem
 import torch
 import torch.nn.functional as F
 from comparing import eager_step
-from tandem.compile import compile_module
+from tandem.session.compile import compile_module
 from test_models import OPTIMIZERS, contrastive, mse, normal, regression, small
 from torch import nn
 

@@ -7,7 +7,7 @@ import tandem
 import torch
 from comparing import eager_step, train_beside
 from tandem.__main__ import main
-from tandem.unregistered import named_buffers, named_parameters
+from tandem.tracing.unregistered import named_buffers, named_parameters
 from torch import nn
 
 

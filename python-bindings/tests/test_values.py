@@ -13,7 +13,7 @@ import tandem
 import torch
 import torch.nn.functional as F
 from tandem import _tandem
-from tandem.step import Step
+from tandem.session.step import Step
 from torch import nn
 
 VOCABULARY = 7

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from tandem import eager
 from tandem.__main__ import main
+from tandem.capture.model_file import load_model_file
 from tandem.commands import verify
-from tandem.model_file import load_model_file
-from tandem.verify import make_subject
+from tandem.verify import eager
+from tandem.verify.verify import make_subject
 
 HEAD = """
 import torch
@@ -331,7 +331,9 @@ def test_complex_buffers_keep_their_imaginary_parts(write, capsys, tmp_path):
 
 def test_a_conversion_that_changes_the_model_is_seen(write, capsys, monkeypatch):
     """Eager makes, and converts, a model of its own."""
-    monkeypatch.setattr("tandem.verify.as_dtype", lambda model, dtype: halved(model).to(dtype))
+    monkeypatch.setattr(
+        "tandem.verify.verify.as_dtype", lambda model, dtype: halved(model).to(dtype)
+    )
     path = write("def model(): return layers()\n")
     assert main(["verify", path]) == 1
     assert "FAIL" in capsys.readouterr().out

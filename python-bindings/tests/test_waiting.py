@@ -12,8 +12,8 @@ import threading
 import pytest
 import tandem
 import torch
-from tandem import progress
-from tandem.programs import Loaded
+from tandem.base import progress
+from tandem.session.programs import Loaded
 
 SCRIPT = """
 import sys

@@ -6,7 +6,7 @@ import pytest
 import tandem
 import torch
 from comparing import compare, train_beside
-from tandem import functional
+from tandem.capture import functional
 from torch import nn
 
 

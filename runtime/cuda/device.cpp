@@ -10,8 +10,8 @@
 #include "core/bootstrap.h"
 #include "core/device_library.h"
 #include "core/text.h"
-#include "cuda/executor/executor.h"
 #include "cuda/driver/memory.h"
+#include "cuda/executor/executor.h"
 #include "stamp.h"
 
 #include <cstdlib>

@@ -9,8 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tandem.export import export
-from tandem.model_file import load_model_file
+from tandem.capture.export import export
+from tandem.capture.model_file import load_model_file
 
 STAGES = ["shard", "localize", "duplex", "schedule"]
 

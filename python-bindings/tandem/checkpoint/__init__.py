@@ -15,11 +15,11 @@ import secrets
 
 import torch
 
-from .. import job as jobs
-from .. import outputs
-from ..arguments import text_of
+from ..base import job as jobs
+from ..base import outputs
+from ..base.notices import tell
 from ..errors import CheckpointError
-from ..notices import tell
+from ..tracing.arguments import text_of
 from . import files, layout, marks, plain, shards
 from . import index as indices
 from .fit import fit

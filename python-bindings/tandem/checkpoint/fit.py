@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from ..errors import CheckpointError
-from ..state_dicts import checked
-from ..wrappers import renamed
+from ..optimizers.state_dicts import checked
+from ..tracing.wrappers import renamed
 from . import plain
 from .index import none_that_was_saved
 

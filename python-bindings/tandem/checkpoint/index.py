@@ -11,8 +11,8 @@ import os
 import zlib
 from dataclasses import asdict, dataclass
 
+from ..base.types import DTYPES
 from ..errors import CheckpointError
-from ..types import DTYPES
 from . import covers, files, marks
 
 NAME = "checkpoint.json"

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from ..types import DTYPES, name_of
+from ..base.types import DTYPES, name_of
 
 
 @dataclass

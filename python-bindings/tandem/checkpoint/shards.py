@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor, wait
 
 import torch
 
+from ..base.reading import guarded
+from ..base.types import DTYPES, SAFETENSORS
 from ..errors import CheckpointError
-from ..reading import guarded
-from ..types import DTYPES, SAFETENSORS
 from . import files
 from .index import Shard, data_begins, is_hash, make_hash
 from .marks import PART

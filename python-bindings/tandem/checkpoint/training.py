@@ -1,8 +1,8 @@
 """What a checkpoint holds beside tensors: the groups of the optimizer, and the schedules of its rates."""
 
-from .. import hyperparameters
 from ..errors import CheckpointError, StateError, shown
-from ..watch import schedulers_of
+from ..guards.watch import schedulers_of
+from ..optimizers import hyperparameters
 from . import plain
 
 

@@ -1,9 +1,9 @@
 """Options that all commands on model files share."""
 
+from ..capture.exported_file import SUFFIX, load_exported_file
+from ..capture.model_file import DTYPES, load_model_file
 from ..errors import ModelFileError
-from ..exported_file import SUFFIX, load_exported_file
-from ..model_file import DTYPES, load_model_file
-from ..precision import GRADIENT_SUMS, PRECISIONS
+from ..tracing.precision import GRADIENT_SUMS, PRECISIONS
 
 
 def add_model_arguments(parser, dtype):

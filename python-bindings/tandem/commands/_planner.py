@@ -1,6 +1,6 @@
 """The options of the planner, one list for all commands that compile."""
 
-from .. import options as table
+from ..base import options as table
 
 
 def add_planner_arguments(parser):

@@ -3,11 +3,11 @@
 import sys
 from pathlib import Path
 
-from .. import outputs
+from ..base import outputs
+from ..capture.export import export
+from ..capture.exported_file import forward
+from ..capture.wanted import Wanted
 from ..errors import ModelFileError
-from ..export import export
-from ..exported_file import forward
-from ..wanted import Wanted
 from ._model import add_model_arguments, check_number, load
 
 HELP = (

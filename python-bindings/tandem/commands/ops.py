@@ -5,7 +5,7 @@ import inspect
 import torch
 from torch._decomp import decomposition_table
 
-from ..formulas import FORMULAS
+from ..formulas.formulas import FORMULAS
 from ..lowering import LOWERINGS
 from ..lowering.randoms import SUPPORTED_RANDOM
 

@@ -3,12 +3,12 @@
 import tempfile
 from pathlib import Path
 
-from ..compare import LARGEST_FACTOR, MANY, RMS_FACTOR, TOLERANCES, table
-from ..compile import compile_module
 from ..errors import ModelFileError
-from ..reference import STAGES, run_reference
-from ..step import Step
-from ..verify import STEPS, TWINS, judge, make_subject, run_step
+from ..session.compile import compile_module
+from ..session.step import Step
+from ..verify.compare import LARGEST_FACTOR, MANY, RMS_FACTOR, TOLERANCES, table
+from ..verify.reference import STAGES, run_reference
+from ..verify.verify import STEPS, TWINS, judge, make_subject, run_step
 from ._model import add_model_arguments, check_number, load
 from ._planner import add_planner_arguments, planner_options
 

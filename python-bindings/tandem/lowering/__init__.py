@@ -9,17 +9,13 @@ from dataclasses import replace
 
 import torch
 
-from .. import progress
-from ..bands import find_bands
-from ..builder import Builder
-from ..draws import is_random
+from ..base import progress
+from ..base.types import WIDER, widened
 from ..errors import CaptureError, UnsupportedOperatorError
-from ..formulas import FORMULAS
-from ..locations import UNKNOWN
-from ..origins import Origin
-from ..records import ELEMENT_TYPES, Step, TensorType, Value
-from ..text import is_one_value
-from ..types import WIDER, widened
+from ..formulas.formulas import FORMULAS
+from ..tracing.draws import is_random
+from ..tracing.locations import UNKNOWN
+from ..tracing.origins import Origin
 from . import (  # noqa: F401
     attention,
     convolutions,
@@ -31,7 +27,11 @@ from . import (  # noqa: F401
     reductions,
     shapes,
 )
+from .bands import find_bands
+from .builder import Builder
+from .records import ELEMENT_TYPES, Step, TensorType, Value
 from .registry import LOWERINGS, Unsupported, base_name, lowering_of
+from .text import is_one_value
 
 __all__ = ["LOWERINGS", "is_kept", "lower"]
 

@@ -1,7 +1,7 @@
 """Attention as one operator (`tandem.attention`)."""
 
-from ..attention import of_four
-from ..records import TensorType
+from ..tracing.attention import of_four
+from .records import TensorType
 from .registry import Unsupported, lowers
 
 

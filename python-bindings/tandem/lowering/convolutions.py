@@ -4,7 +4,7 @@
 
 import torch
 
-from ..records import TensorType
+from .records import TensorType
 from .registry import Unsupported, lowers
 
 # Element types that libraries convolve.

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from ..records import Value
+from .records import Value
 from .registry import LOWERINGS, Unsupported, lowers
 
 _FLOAT_UNARY = [

@@ -7,7 +7,7 @@ import math
 
 import torch
 
-from ..records import TensorType
+from .records import TensorType
 from .registry import lowers
 
 

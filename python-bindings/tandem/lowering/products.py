@@ -2,7 +2,7 @@
 
 import torch
 
-from ..records import Value
+from .records import Value
 from .registry import Unsupported, lowers
 
 # Element types that libraries multiply; float16 would need its losses scaled as well.

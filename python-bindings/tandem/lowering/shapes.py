@@ -2,7 +2,7 @@
 
 import torch
 
-from ..records import Value
+from .records import Value
 from .registry import Unsupported, lowers, normalize_dim
 
 

@@ -1,0 +1,234 @@
+"""The options of a compilation: rows of `include/tandem/Support/Options.def`, as Python takes them.
+
+Keywords, checks and docstring of `tandem.compile`, the arguments of `python -m tandem` and what the processes of a job compare
+are read from the rows. An option that only the compiler acts on needs nothing here.
+"""
+
+import ast
+import functools
+import inspect
+import os
+import sys
+import textwrap
+
+from ..errors import CompileError, TandemError, shown
+from .meshes import mesh_text
+from .native import native
+from .pins import check_pins
+
+# A preset or a file: two members of the record.
+_PLAN = "plan"
+
+
+@functools.cache
+def rows():
+    """The rows that Python has, in order; none without the compiled module, with which a step can only be captured."""
+    try:
+        return tuple(row for row in native().option_table() if row.is_python)
+    except TandemError:
+        return ()
+
+
+def preset_names():
+    return [preset.name for preset in native().preset_table()]
+
+
+def default_of(row):
+    """What a keyword is that was not given."""
+    if not row.has_member:
+        return ast.literal_eval(row.initial)
+    without = {"text": None, "bytes": None, "texts": ()}
+    return without.get(row.type, row.default)
+
+
+def _is_planner(row):
+    """Whether the compiler reads it."""
+    return row.has_member or row.name == _PLAN
+
+
+def step_rows():
+    """The keywords of `tandem.compile`."""
+    return [row for row in rows() if row.is_step]
+
+
+def planner_rows():
+    """The keywords of `compile_module`."""
+    return [row for row in rows() if _is_planner(row)]
+
+
+def command_rows():
+    """The arguments of commands that compile."""
+    return [row for row in rows() if row.is_command]
+
+
+def with_defaults(rows, given, function):
+    """{name: value} of all `rows`. TypeError for a keyword that is none of them, as Python has it."""
+    values = {row.name: default_of(row) for row in rows}
+    for name in given:
+        if name not in values:
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
+    return values | given
+
+
+# ===----------------------------------------------------------------------=== #
+# Checks
+# ===----------------------------------------------------------------------=== #
+
+
+def _expected(row):
+    if row.expected:
+        return row.expected
+    return "the path of a file" if row.is_path else "a text"
+
+
+def _check_flag(row, value):
+    if not isinstance(value, bool):
+        raise CompileError(f"{row.name} is {shown(value)}, expected True or False")
+    return value
+
+
+def _check_count(row, value):
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= row.most:
+        raise CompileError(
+            f"{row.name} is {shown(value)}, expected an integer from 1 to {row.most}"
+        )
+    return value
+
+
+def _check_bytes(row, value):
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    if value is not None and (not is_number or not 0 <= value < 2**63):
+        raise CompileError(f"{row.name} is {shown(value)}, expected {_expected(row)}")
+    return -1 if value is None else value
+
+
+def check_time_limit(seconds):
+    """The limit of a search, as the compiler takes it."""
+    is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
+    if not is_number or not 0 <= seconds <= sys.float_info.max:
+        raise CompileError(f"search_time_limit is {seconds!r}, expected seconds, or 0 for no limit")
+    return seconds
+
+
+def _check_text(row, value):
+    kinds = (str, os.PathLike) if row.is_path else str
+    is_hidden = isinstance(value, str) and not value.isprintable()
+    if value is not None and (is_hidden or not isinstance(value, kinds)):
+        raise CompileError(f"{row.name} is {shown(value)}, expected {_expected(row)}")
+    if row.is_path and row.name != _PLAN and value is not None and not os.fspath(value):
+        raise CompileError(f"{row.name} is '', expected the path of a file, or None for none")
+    return os.fspath(value or "")
+
+
+_CHECKS = {
+    "flag": _check_flag,
+    "count": _check_count,
+    "bytes": _check_bytes,
+    "text": _check_text,
+    "seconds": lambda row, value: check_time_limit(value),
+    "texts": lambda row, value: list(value),
+    "any": lambda row, value: value,
+}
+# What users write in another way than the compiler reads it.
+_WRITTEN = {
+    "mesh": mesh_text,
+    "pins": lambda pins: [str(pin) for pin in check_pins(pins)],
+}
+
+
+def checked(row, value):
+    """The value as the compiler has it. CompileError for one of another type."""
+    return _WRITTEN[row.name](value) if row.name in _WRITTEN else _CHECKS[row.type](row, value)
+
+
+# ===----------------------------------------------------------------------=== #
+# The compiler's record
+# ===----------------------------------------------------------------------=== #
+
+
+def _is_path(plan):
+    """A preset has no suffix."""
+    return not isinstance(plan, str) or os.sep in plan or "." in plan or os.path.exists(plan)
+
+
+def make_options(**given):
+    """The record for the compiler. A keyword that is not given has its default; CompileError for a wrong value."""
+    values = with_defaults(planner_rows(), given, "compile")
+    record = native().CompileOptions()
+    for row in planner_rows():
+        value = checked(row, values[row.name])
+        if row.has_member:
+            setattr(record, row.name, value)
+    plan = values[_PLAN]
+    if plan and _is_path(plan):
+        record.plan_file = os.fspath(plan)
+    else:
+        record.preset = plan or ""
+    # Where the libraries of an emulated GPU are named, code is for that.
+    is_emulated = values["architecture"] is None and os.environ.get("TANDEM_CUDA_LIBRARIES")
+    if values["device"] == "cuda" and is_emulated:
+        record.architecture = "emulated"
+    return record
+
+
+# ===----------------------------------------------------------------------=== #
+# For people and for other processes
+# ===----------------------------------------------------------------------=== #
+
+
+def texts_of(values):
+    """{name: text} of the values that the processes of a job have to be given alike. A file may lie elsewhere on each host."""
+    texts = {}
+    for row in step_rows():
+        value = values[row.name]
+        if not row.is_compared:
+            continue
+        if row.is_path and value is not None:
+            value = os.path.basename(os.fspath(value))
+        elif row.name in _WRITTEN:
+            value = checked(row, value)
+        texts[row.name] = str(value) or "of one rank"
+    return texts
+
+
+def signature_of(function, rows):
+    """The signature of `function(..., **given)` with `rows` in the place of what is given."""
+    own = [
+        parameter
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.kind is not parameter.VAR_KEYWORD
+    ]
+    kind = inspect.Parameter.KEYWORD_ONLY
+    keywords = [inspect.Parameter(row.name, kind, default=default_of(row)) for row in rows]
+    return inspect.Signature([*own, *keywords])
+
+
+def docstring_of(rows):
+    """A paragraph per keyword."""
+    texts = [f"{row.name} (default {default_of(row)!r}): {row.help} {row.python}" for row in rows]
+    wrap = textwrap.TextWrapper(96, initial_indent="    ", subsequent_indent="        ")
+    return "\n".join(wrap.fill(text.strip()) for text in texts)
+
+
+def documented(function):
+    """`function`, with the keywords of `tandem.compile` in signature and docstring."""
+    function.__signature__ = signature_of(function, step_rows())
+    function.__doc__ = inspect.cleandoc(function.__doc__).replace(
+        "{keywords}", docstring_of(step_rows())
+    )
+    return function
+
+
+def add_arguments(parser, rows):
+    """Arguments for a parser of `argparse`, whose values are keywords of `compile_module`."""
+    for row in rows:
+        common = dict(dest=row.name, help=row.help.replace("%", "%%"), default=default_of(row))
+        if row.type == "flag":
+            action = "store_false" if row.flag.startswith("--no-") else "store_true"
+            parser.add_argument(row.flag, action=action, **common)
+        elif row.type == "texts":
+            common["default"] = []
+            parser.add_argument(row.flag, action="append", metavar=row.value, **common)
+        else:
+            kind = {"count": int, "bytes": int, "seconds": float}.get(row.type, str)
+            parser.add_argument(row.flag, type=kind, metavar=row.value, **common)

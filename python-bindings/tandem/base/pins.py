@@ -1,0 +1,54 @@
+"""Pins: what the user fixes of a plan."""
+
+import re
+from dataclasses import dataclass
+
+from ..errors import CompileError, shown
+from .meshes import check_axis
+
+_FORM = re.compile(r"full|reduce|gather\(\d+\)")
+
+
+@dataclass(frozen=True)
+class Pin:
+    """The forms in which the tensors that match `glob` are stored, or made: {axis: form}."""
+
+    glob: str
+    forms: tuple[tuple[str, str], ...]
+
+    def __str__(self):
+        return f"{self.glob}:" + ",".join(f"{axis}={form}" for axis, form in self.forms)
+
+
+def pin(glob, **forms):
+    """`tandem.pin("layers.*.mlp.w1", model="gather(1)")`, for `compile(..., pins=[...])`.
+
+    A form is `full` or `gather(d)`; axes that are not named are left to the planner. What an operator
+    makes is called by its number, `nn.softmax#17`, or by the line of the model, `nn.softmax@model.py:12`
+    (`*` stands for any text); it may be `reduce`, too: a sum over the axis that is not finished.
+    """
+    if not isinstance(glob, str):
+        raise CompileError(f"pin: names {shown(glob)}, expected a text such as 'layers.*.weight'")
+    if not forms:
+        raise CompileError(
+            f"pin {glob!r}: names no axis; expected axis=form, as in model='gather(1)'"
+        )
+    for axis, form in forms.items():
+        check_axis(axis, f"pin {glob!r}")
+        if not _FORM.fullmatch(str(form).replace(" ", "")):
+            raise CompileError(
+                f"pin {glob!r}: {axis} is {shown(form)}, expected full or gather(<dimension>)"
+            )
+    return Pin(glob, tuple(forms.items()))
+
+
+def check_pins(pins):
+    """The pins of `tandem.compile`. CompileError for what are none."""
+    if not isinstance(pins, (list, tuple)):
+        raise CompileError(
+            f"pins is {shown(pins)}, expected a list of what tandem.pin(...) returns"
+        )
+    for pin in pins:
+        if not isinstance(pin, (Pin, str)):
+            raise CompileError(f"pins has {shown(pin)}, expected what tandem.pin(...) returns")
+    return pins

@@ -1,0 +1,1 @@
+"""Whether the Python that a step was captured of is still the same: identity, settings, watches."""

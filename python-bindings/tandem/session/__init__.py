@@ -1,0 +1,1 @@
+"""A compiled step with its values: `tandem.compile`, and what it returns."""

@@ -1,0 +1,45 @@
+"""Why a plan is as it is, printed, as a dict and as JSON."""
+
+import json
+import os
+import tempfile
+
+from ..base import outputs
+from ..base.native import native
+from ..base.options import check_time_limit
+from ..errors import TandemError
+
+
+def _check_outputs(path, file):
+    """That text can be written to both, each of which may be None."""
+    try:
+        what = f"path {path!r}"
+        against = path is not None and outputs.reason_against(os.fspath(path), outputs.EXPLANATION)
+        if against:
+            raise ValueError(against)
+        what = f"file {file!r}"
+        if file is not None:
+            file.write("")
+    except (AttributeError, OSError, TypeError, ValueError) as error:
+        raise TandemError(f"explain: cannot write to {what}: {error}") from error
+
+
+def explain(compiled, module, cluster, recompute, path, file, search_time_limit):
+    """Of the plan in `compiled`, the reports of the compiler, for the captured step `module`; the rest as `Step.explain` says."""
+    if compiled is None:
+        raise TandemError("explain: the step has no plan, expected one of tandem.compile")
+    _check_outputs(path, file)
+    with tempfile.TemporaryDirectory() as folder:
+        plan = os.path.join(folder, "plan.txt")
+        with open(plan, "w") as text:
+            text.write(compiled.plan)
+        options = native().CompileOptions()
+        options.plan_file, options.cluster = plan, os.fspath(cluster or "")
+        options.explain, options.stop_after = True, "plan"
+        options.search_time_limit = check_time_limit(search_time_limit)
+        options.recompute = recompute
+        explained = native().compile(module.mlir, "step.mlir", options)
+    print(explained.explanation, end="", file=file)
+    if path is not None:
+        outputs.write(path, lambda part: part.write_text(explained.explanation_json))
+    return json.loads(explained.explanation_json)

@@ -1,0 +1,1 @@
+"""What the tracer meets in a step: masks, indices, reads, writes, and where operators come from."""

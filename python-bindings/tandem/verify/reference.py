@@ -1,0 +1,91 @@
+"""Runs a step's IR, at any stage, in the reference interpreter: slow, and the meaning of the operators.
+
+For `verify --device reference`, which tells a wrong plan or stage from a wrong kernel.
+"""
+
+import os
+import subprocess
+import sysconfig
+from pathlib import Path
+
+import torch
+
+from ..errors import RunError, TandemError
+from .compare import History, Values
+
+STAGES = ("import", "accumulate", "plan", "shard", "localize", "duplex", "schedule")
+
+
+def find_tool(name):
+    """A tool of the build that this package belongs to, or that was installed with it, else from the PATH."""
+    root = Path(__file__).resolve().parents[3]
+    build = Path(os.environ.get("TANDEM_BUILD", root / "build"))
+    paths = (build / "bin" / name, Path(sysconfig.get_path("scripts")) / name)
+    return next((str(path) for path in paths if path.exists()), name)
+
+
+def run_tool(error_class, name, *arguments):
+    try:
+        process = subprocess.run(
+            [find_tool(name), *map(str, arguments)], capture_output=True, text=True
+        )
+    except FileNotFoundError as error:
+        raise TandemError(f"{name} is not there; `make build` makes it") from error
+    if process.returncode:
+        lines = [line for line in process.stderr.splitlines() if "error:" in line] or [
+            process.stderr.strip()
+        ]
+        raise error_class(
+            lines[0] if lines[0] else f"{name} ended with status {process.returncode}"
+        )
+    return process.stdout
+
+
+def run_reference(module, ir, batches, seed, folder):
+    """Trains the step in `ir`, one step at a time; returns the history."""
+    from safetensors.torch import save_file
+
+    history, after_steps = History(), []
+    data, after, results = (
+        Path(folder) / f"{name}.safetensors" for name in ("data", "after", "results")
+    )
+    values = module.values() | {"seed/seed": torch.tensor(seed)}
+    for batch in batches:
+        tensors = values | {
+            key.replace("input/", "batch.0/"): t for key, t in module.inputs(batch).items()
+        }
+        save_file({key: t.detach().clone().contiguous() for key, t in tensors.items()}, data)
+        run_tool(
+            RunError,
+            "tandem-interpret",
+            ir,
+            "--data",
+            data,
+            "--save",
+            after,
+            "--save-results",
+            results,
+        )
+        values |= _load(after)
+        _note(history, _load(results))
+        after_steps.append(Values.of(values))
+    history.take(after_steps)
+    return history
+
+
+def _load(path):
+    """Copies: a loaded file stays mapped, and is written again at the next step."""
+    from safetensors.torch import load_file
+
+    return {key: tensor.clone() for key, tensor in load_file(path).items()}
+
+
+def _note(history, results):
+    """Takes loss, gradients and choices of one step."""
+    history.losses.append(results["loss/loss"].item())
+    named = {key.partition("/"): tensor for key, tensor in results.items()}
+    history.gradients.append(
+        {name: tensor for (role, _, name), tensor in named.items() if role == "gradient"}
+    )
+    choices = {name: tensor for (role, _, name), tensor in named.items() if role == "output"}
+    history.choices.append([choices[f"choice.{i}"] for i in range(len(choices))])
