@@ -1,17 +1,17 @@
 """Tandem: a graph compiler for distributed training.
 
-The public names are those of `__all__`, and `tandem.errors`. The packages are the rooms of the front end, and no interface:
+`__all__` and `tandem.errors` are the public interface. The packages are internal (docs/rationale/rooms.md):
 
-    base        what all of them use
-    tracing     what the tracer meets in a step
-    lowering    from the traced graph to `nn` operators
-    formulas    what PyTorch computes in one piece, by operators of the `nn` dialect
+    base        shared parts
+    tracing     handlers of the tracer
+    lowering    `nn` operators from the traced graph
+    formulas    PyTorch functions without a usable decomposition
     optimizers  optimizers as functions
-    guards      whether the Python of a step is still the same
-    capture     from a model, a loss, an optimizer and a batch to a module
+    guards      detection of changes in Python code and values
+    capture     a module from a model, a loss, an optimizer and a batch
     checkpoint  files of a step's values
     session     a compiled step with its values
-    verify      runs that are compared with eager PyTorch
+    verify      comparison with eager PyTorch
     commands    `python -m tandem COMMAND`
 """
 

@@ -1,6 +1,4 @@
-"""The exceptions of the package. Each carries one line: what was found, what was expected,
-where.
-"""
+"""The exceptions of the package. Each has one line: the value found, the value expected, the place."""
 
 
 class TandemError(Exception):

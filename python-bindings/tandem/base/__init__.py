@@ -1,1 +1,1 @@
-"""What all packages use: the compiled module, files, trees of tensors, options, the processes of a job."""
+"""Shared by all packages: the compiled module, files, trees of tensors, options, the processes of a job."""

@@ -1,4 +1,4 @@
-"""The processes that torchrun, srun or mpirun has started: they train one model together."""
+"""The processes of a job, started by torchrun, srun or mpirun to train one model."""
 
 import contextlib
 import json

@@ -1,7 +1,7 @@
-"""Which tensors share memory: of all that a capture sees, the bytes that a tensor covers say which value it is.
+"""Shared memory of tensors: the bytes of a tensor identify its value.
 
-A tensor whose elements all lie in one other tensor, its *owner*, is a `View` of it, and no value of its own. Tensors of one
-storage that share no byte, such as the flat weights of a recurrent layer, are apart.
+A tensor whose elements all lie in one other tensor, its *owner*, is a `View` of it, and has no value of its own. Tensors
+of one storage that share no byte are separate, such as the flat weights of a recurrent layer.
 """
 
 import bisect

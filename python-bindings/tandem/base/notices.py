@@ -1,4 +1,4 @@
-"""What is told beside the work: warnings at the user's line."""
+"""Warnings, located at the user's line."""
 
 import sys
 import warnings

@@ -1,4 +1,4 @@
-"""Files that commands and steps write: whole or not at all, and never in the place of something else."""
+"""Output files of commands and steps: written atomically, never over a file of another kind."""
 
 import contextlib
 import os

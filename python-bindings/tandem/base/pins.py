@@ -1,4 +1,4 @@
-"""Pins: what the user fixes of a plan."""
+"""Pins: forms in a plan that the user fixes."""
 
 import re
 from dataclasses import dataclass

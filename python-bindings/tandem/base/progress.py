@@ -1,6 +1,6 @@
-"""What is waited for, as one line on a terminal: `tandem: capture 3.1 s, plan 0.2 s, kernels 12 of 58 4.0 s`.
+"""The progress line on a terminal: `tandem: capture 3.1 s, plan 0.2 s, kernels 12 of 58 4.0 s`.
 
-Nothing is written where standard error is no terminal, nor in processes of a job other than the first.
+Nothing is written if standard error is no terminal, or by processes of a job other than the first.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Tensors whose memory maps a file, which may become shorter while they are read."""
+"""Tensors in mapped files, which may shrink during a read."""
 
 import contextlib
 

@@ -1,7 +1,7 @@
-"""Batches and what a loss function returns, as trees of tensors: whatever PyTorch's pytree knows, dataclasses, and
-dicts that are classes of their own, such as the `BatchEncoding` of `transformers`.
+"""Trees of tensors: batches and results of a loss function.
 
-Nothing is registered with PyTorch for classes of the user's, as that would hold for the whole process.
+Supported are PyTorch's pytrees, dataclasses, and dicts with classes of their own, such as the `BatchEncoding` of
+`transformers`. The user's classes are not registered with PyTorch, since that would affect the whole process.
 """
 
 import contextlib

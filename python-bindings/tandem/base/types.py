@@ -1,4 +1,4 @@
-"""Element types as Programs, PyTorch and safetensors call them."""
+"""Names of element types in Programs, PyTorch and safetensors."""
 
 import numbers
 

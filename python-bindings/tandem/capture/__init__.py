@@ -1,1 +1,1 @@
-"""From a model, a loss, an optimizer and a batch to a module of `nn` operators."""
+"""Capture of a module of `nn` operators from a model, a loss, an optimizer and a batch."""

@@ -1,8 +1,8 @@
-"""What the second trace and the lowering have made of a captured graph before, on the disk, beside compiled Programs.
+"""Cache of captured steps: results of the second trace and the lowering, on disk beside compiled Programs.
 
-They are functions of the first graph, with its places and constants, and take longer than it. The key has all that they
+They are functions of the first graph with its places and constants, and take longer than it. The key holds all that they
 read: the graph, the tables of arguments and results, the sources of this package, the versions of Python and PyTorch.
-What is read becomes code, so the rules of `Cache.h` about owners and modes hold here as well.
+Cached files become code, so the rules of `Cache.h` about owners and modes hold here too.
 """
 
 import functools

@@ -1,5 +1,7 @@
-"""Tensors without elements leave a traced step before it is decomposed: nothing is computed of them, and what is computed
-from them alone is a constant. What reads others beside them is the builder's (`Builder.emit`).
+"""Removal of tensors without elements from a traced step, before it is decomposed.
+
+Nothing is computed of them, and results of them alone are constants. `Builder.emit` handles operators with other
+operands too.
 """
 
 import operator as python_operator

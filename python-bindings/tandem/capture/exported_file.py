@@ -1,7 +1,7 @@
-"""`.pt2` files, which `torch.export.save` writes, in the place of model files.
+"""`.pt2` files of `torch.export.save`, in place of model files.
 
-Such a file has the model and the inputs that it was exported with. What it lacks are the loss, the optimizer, and batches
-with what the loss compares with: these come from a Python file and from a line of options.
+Such a file has the model and the inputs of its export. The loss, the optimizer and batches with targets come from a
+Python file and from options.
 """
 
 import ast

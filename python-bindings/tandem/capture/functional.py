@@ -1,8 +1,8 @@
-"""The traced step without views and writes in place, and of operators that the `nn` dialect has: the second trace.
+"""The second trace: a functional graph of operators of the `nn` dialect, without views and writes in place.
 
-Where it is known what each write in place changes (aliases.py), a view is as good as a copy, and an operator's decomposition depends on
-the shapes, strides and types of its operands alone. So only the different calls of the graph are traced that are decomposed, all at once, and
-what each became stands wherever it is made: 32 equal layers cost little more than one.
+aliases.py knows the effect of each write in place, so a view equals a copy. A decomposition then depends only on the
+shapes, strides and types of its operands. So each distinct call is decomposed once, all in one trace, and the result is
+used wherever the call occurs: 32 equal layers cost little more than one.
 """
 
 import contextlib

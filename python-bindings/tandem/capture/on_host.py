@@ -1,5 +1,7 @@
-"""Capture of a model that is on a GPU. Its step is traced with fake tensors of the host, as every step is: what the model's
-code makes on the GPU, moves there or casts there is done here, and tensors of its own that lie there are copied.
+"""Capture of a model on a GPU.
+
+The step is traced with fake tensors on the host, like every step. Tensors that the model's code creates on, moves to or
+casts for the GPU are created here. The model's own tensors on the GPU are copied.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Under the tracer: what each operator of a step comes from, what it draws, reads and writes."""
+"""The tracer's mode: records origin, draws, reads and writes of each operator."""
 
 import operator as python_operator
 

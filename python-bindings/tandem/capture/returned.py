@@ -1,8 +1,7 @@
-"""What `loss_fn` returns: the loss, and with it a dict, tuple or dataclass of metrics and outputs, which are results of
-the step.
+"""Results of `loss_fn`: the loss, and a dict, tuple or dataclass of metrics and outputs.
 
-A result is a value of the whole batch, so that a mean over it is one over all ranks and microbatches, and what has a
-row per sample has all rows.
+A result is a value of the whole batch. A mean is one over all ranks and microbatches, and a result with a row per sample
+has all rows.
 """
 
 import numbers

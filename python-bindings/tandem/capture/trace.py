@@ -1,9 +1,8 @@
-"""From a model, a loss, an optimizer and a batch to one FX graph of the whole training step.
+"""Capture: one FX graph of the whole training step, from a model, a loss, an optimizer and a batch.
 
-The step is traced twice with fake tensors. The first trace runs the user's code, autograd and the
-functional optimizer, and notes for every operator where it comes from. The second one (functional.py) makes
-the graph functional and decomposes what the `nn` dialect does not have. Nothing is computed or
-allocated.
+The step is traced twice with fake tensors. The first trace runs the user's code, autograd and the functional optimizer,
+and records the origin of every operator. The second one (functional.py) makes the graph functional and decomposes
+operators that the `nn` dialect lacks. Nothing is computed or allocated.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What the tracer raises, as one line of what was found, what was expected and where."""
+"""Errors of the tracer, as one line: the value found, the value expected, the place."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""What is captured of a model, beside the plain training step."""
+"""Options of a capture, beyond the plain training step."""
 
 from dataclasses import dataclass
 

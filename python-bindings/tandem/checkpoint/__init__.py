@@ -1,11 +1,11 @@
-"""Checkpoints: all that a step needs to go on elsewhere, in a folder.
+"""Checkpoints: the complete state of a step, in a folder.
 
-    checkpoint.json                              the index, which comes last (index.py)
-    <token>-00000-of-00002.safetensors, ...      one shard per process (shards.py), of the boxes that it has (layout.py)
-    <token>.saving                               while a save runs (marks.py)
+    checkpoint.json                              the index, written last (index.py)
+    <token>-00000-of-00002.safetensors, ...      one shard per process (shards.py) with its boxes (layout.py)
+    <token>.saving                               exists while a save runs (marks.py)
 
-A save writes shards of a new name beside those that are there, then puts the index in the place of the old one, and
-only then removes what no index names. Whatever ends it, one of the two checkpoints is whole.
+A save writes shards under new names, then replaces the index, and then removes files that no index names. If a save is
+interrupted, one of the two checkpoints is whole.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Whether boxes cover a tensor, each element once."""
+"""Test that boxes cover a tensor, each element once."""
 
 import secrets
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""What checkpoints ask of the file system: files that are there whole or not at all, once they are named."""
+"""File operations of checkpoints: a named file is always whole."""
 
 import contextlib
 import ctypes

@@ -1,4 +1,4 @@
-"""How a checkpoint fits a step: which of its tensors is which value of the step, by name, type and shape."""
+"""Match of a checkpoint's tensors to the values of a step, by name, type and shape."""
 
 from dataclasses import dataclass
 

@@ -1,6 +1,6 @@
-"""The index of a checkpoint, `checkpoint.json`: which tensors lie where, and what is no tensor.
+"""The index of a checkpoint, `checkpoint.json`: places of tensors, and all other values.
 
-It is written last, under another name, and renamed: who sees it sees a whole checkpoint.
+It is written last, under another name, and renamed. So a visible index belongs to a whole checkpoint.
 """
 
 import contextlib

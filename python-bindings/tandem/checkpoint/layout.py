@@ -1,7 +1,7 @@
-"""Which process writes which boxes of which tensors.
+"""Assignment of boxes to the processes that write them.
 
-A rank has a box of each stored tensor, and several ranks may have the same one. Of the processes that have it the one
-with the fewest bytes so far writes it: all come to the same list without asking, and nothing is sent.
+A rank has a box of each stored tensor, and several ranks may have the same one. Of the processes that have a box, the
+one with the fewest bytes so far writes it. All processes compute the same list, so nothing is sent.
 """
 
 import math

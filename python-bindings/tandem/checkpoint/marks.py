@@ -1,9 +1,8 @@
-"""Saves into one folder at a time: what each has there, and which of them are over.
+"""Concurrent saves into one folder: their files, and finished saves.
 
 All names of a save begin with its token. While it runs, process 0 holds a lock on `<token>.saving`, which ends with the
-process, however that ends. So a save never removes the files of another one that runs, and removes those of one that was
-killed. Who removes looks for the saves that are over first, and for the names in the index then: an index that names files
-of a save that is over is there already.
+process. So a save never removes files of another running save, and removes those of a killed one. It looks for finished
+saves first, and reads the names in the index afterwards: the index of a finished save is then complete.
 """
 
 import contextlib

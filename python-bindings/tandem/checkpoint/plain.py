@@ -1,5 +1,6 @@
-"""Numbers, texts, lists, dicts and small tensors as JSON, to the bit and with their types: what a schedule, the groups
-of an optimizer and the user's own notes are made of. No code: what cannot be written so is an error.
+"""Numbers, texts, lists, dicts and small tensors as JSON, equal to the bit and with their types.
+
+Schedules, optimizer groups and the user's notes consist of them. No code is stored: any other value is an error.
 """
 
 import base64

@@ -1,4 +1,4 @@
-"""What a checkpoint holds beside tensors: the groups of the optimizer, and the schedules of its rates."""
+"""Optimizer groups and learning-rate schedules in a checkpoint."""
 
 from ..errors import CheckpointError, StateError, shown
 from ..guards.watch import schedulers_of

@@ -1,4 +1,4 @@
-"""`python -m tandem ops`: which ATen operators are supported, and how."""
+"""`python -m tandem ops`: the supported ATen operators and their implementation."""
 
 import inspect
 

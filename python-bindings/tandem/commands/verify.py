@@ -1,4 +1,4 @@
-"""`python -m tandem verify`: is a model's training step the same in Tandem as in eager PyTorch?"""
+"""`python -m tandem verify`: compares a model's training in Tandem and in eager PyTorch."""
 
 import tempfile
 from pathlib import Path

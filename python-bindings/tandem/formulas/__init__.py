@@ -1,1 +1,1 @@
-"""What PyTorch computes in one piece, by operators of the `nn` dialect: rules of the second trace."""
+"""Formulas for PyTorch functions without a usable decomposition: rules of the second trace."""

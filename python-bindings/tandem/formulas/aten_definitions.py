@@ -1,4 +1,4 @@
-"""Operators of ATen that a graph of `torch.export` calls, by the definitions of the functions that a model calls."""
+"""ATen operators in graphs of `torch.export`, by definitions of the functions that a model calls."""
 
 import functools
 

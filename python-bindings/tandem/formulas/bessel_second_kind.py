@@ -1,7 +1,8 @@
-"""Bessel functions of the second kind, plain and modified, and Airy's function Ai. Where the argument is small by their power series,
-elsewhere by one integral, which the trapezoidal rule gives to rounding (L. N. Trefethen and J. A. C. Weideman, 2014): in
-e^z K(z) = integral of e^(-z (cosh t - 1)) cosh(n t) over t > 0, let v^2 = z (cosh t - 1). In float64 whatever the type is.
-Formulas: NIST's Handbook of Mathematical Functions.
+"""Bessel functions of the second kind, plain and modified, and Airy's function Ai.
+
+Small arguments use power series. Others use one integral, by the trapezoidal rule to rounding (L. N. Trefethen and
+J. A. C. Weideman, 2014): in e^z K(z) = integral of e^(-z (cosh t - 1)) cosh(n t) over t > 0, let
+v^2 = z (cosh t - 1). Computed in float64 for every type. Formulas: NIST's Handbook of Mathematical Functions.
 """
 
 import math

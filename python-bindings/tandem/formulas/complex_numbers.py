@@ -1,7 +1,7 @@
-"""Complex numbers as pairs of real tensors, while the first trace of a step is replayed under the second.
+"""Complex numbers as pairs of real tensors, in the second trace.
 
-The `nn` dialect has real numbers only; complex ones come and go within a step, as in rotary embeddings that
-multiply by e^(i angle). Every operator on them is written here with real ones; others are an error.
+The `nn` dialect has real numbers only. Complex ones occur within a step, as in rotary embeddings that multiply by
+e^(i angle). This file writes each complex operator with real ones; other operators are an error.
 """
 
 import functools

@@ -1,8 +1,7 @@
-"""What PyTorch computes in one piece, or with a look at values, by its definition while a step is
-captured.
+"""Definitions for capture of functions that PyTorch computes in one piece or from values.
 
-Such functions have no operator in the `nn` dialect and no decomposition of PyTorch's that autograd
-could follow. Values and gradients are those of eager up to rounding.
+Such functions have no operator in the `nn` dialect, and no decomposition that autograd could follow. Values and
+gradients equal eager's up to rounding.
 """
 
 import contextlib

@@ -1,8 +1,8 @@
-"""Cholesky's and Gauss's factors of matrices, and what follows from them. Rules of the second trace (formulas.py).
+"""Cholesky's and Gauss's factors of matrices and their uses: rules of the second trace (formulas.py).
 
-A matrix is taken apart in blocks of columns: column by column within a block, by products of matrices behind it. The number of
-operators grows with the columns, so they are limited (`limited`). Within a block no operator names a row of the matrix, so
-that the kernels of all blocks are the same.
+A matrix is factored in blocks of columns: column by column within a block, by matrix products behind it. The number of
+operators grows with the columns, so these are limited (`limited`). Within a block no operator names a row of the
+matrix, so all blocks share kernels.
 """
 
 import torch

@@ -1,4 +1,4 @@
-"""Operators whose results are exact, by exact steps: divisors of integers, exponents and neighbours of floating-point numbers."""
+"""Operators with exact results: divisors of integers, exponents and neighbours of floating-point numbers."""
 
 import math
 

@@ -1,8 +1,8 @@
-"""Factorisations of matrices: LU, eigenvalues of symmetric matrices and singular values. Rules of the second trace, so that
-gradients are autograd's own formulas.
+"""Factorisations of matrices: LU, eigenvalues of symmetric matrices, singular values; rules of the second trace.
 
-Signs and orders are LAPACK's where it defines them (LU). Signs of eigenvectors and singular vectors are open there as well. A
-matrix is taken apart column by column, or turned pair by pair, so its size is limited.
+So gradients are autograd's own formulas. Signs and orders are LAPACK's where it defines them (LU). It leaves signs of
+eigenvectors and singular vectors open. A matrix is factored column by column, or rotated pair by pair, so its size is
+limited.
 """
 
 import torch

@@ -1,5 +1,6 @@
-"""Operators for which PyTorch has no decomposition, or one into what the `nn` dialect has not or into more than is needed, by formulas of
-others: rules of the second trace, beside PyTorch's own. Their gradients are autograd's, which are operators again.
+"""Formulas for operators that PyTorch does not decompose, or not well: rules of the second trace.
+
+They stand beside PyTorch's own decompositions. Gradients are autograd's, which are operators again.
 """
 
 import functools

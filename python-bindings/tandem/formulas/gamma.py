@@ -1,5 +1,7 @@
-"""The logarithm of the gamma function and its derivatives, by Stirling's series (NIST's Handbook of Mathematical Functions, 5.11). Below
-8 the argument is raised to it by the recurrence, below 1/2 it is reflected. In float64 whatever the type is, as terms cancel.
+"""The logarithm of the gamma function and its derivatives, by Stirling's series.
+
+Source: NIST's Handbook of Mathematical Functions, 5.11. Arguments below 8 are raised to 8 by the recurrence, those below
+1/2 are reflected. Computed in float64 for every type, since terms cancel.
 """
 
 import math

@@ -1,5 +1,6 @@
-"""Histograms: how many elements, or how much of their weights, fall between edges. An element at the last edge is in the last bin, and what is
-no number is in none (formulas.py).
+"""Histograms: counts of elements, or sums of their weights, between edges (formulas.py).
+
+An element at the last edge is in the last bin. NaN is in no bin.
 """
 
 import math

@@ -1,10 +1,11 @@
-"""The incomplete gamma functions P (igamma) and Q (igammac), by integrals of one hump that begins at its top (NIST's Handbook of Mathematical
-Functions, 8.2, with u = x e^r):
+"""The incomplete gamma functions P (igamma) and Q (igammac), by integrals with one peak that begin at it.
+
+Source: NIST's Handbook of Mathematical Functions, 8.2, with u = x e^r:
 
     Q(a, x) = D a integral of e^(a r - x (e^r - 1)) over r > 0, for x >= a,
     P(a, x) = D (1 + x integral of e^(-a r - r + x (1 - e^-r)) over r > 0), for x <= a,    D = x^a e^-x / Gamma(a + 1),
 
-by Gauss and Legendre's rule on parts of the axis. In float64 whatever the type is.
+by Gauss and Legendre's rule on parts of the axis. Computed in float64 for every type.
 """
 
 import math

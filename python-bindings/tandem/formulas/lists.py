@@ -1,5 +1,6 @@
-"""Functions of lists of tensors, `torch._foreach_add_` and the like, tensor by tensor: PyTorch's own optimizers, clipping and averages
-call them.
+"""Functions of lists of tensors (`torch._foreach_add_` and others), tensor by tensor.
+
+PyTorch's optimizers, clipping and averages call them.
 """
 
 import functools

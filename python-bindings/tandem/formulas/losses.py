@@ -1,4 +1,4 @@
-"""Losses that PyTorch computes by a recursion, or by looking at what falls where, by formulas of static shapes."""
+"""Losses that PyTorch computes by recursion or from values, as formulas of static shapes."""
 
 import torch
 import torch.nn.functional as F

@@ -1,5 +1,6 @@
-"""Functions of small matrices of which PyTorch has no formula: determinants, solutions, products of reflections, exponentials.
-While a step is captured they stand for PyTorch's own (definitions.py).
+"""Functions of small matrices: determinants, solutions, products of reflections, exponentials.
+
+PyTorch has no formulas for them. During capture they replace PyTorch's functions (definitions.py).
 """
 
 import torch

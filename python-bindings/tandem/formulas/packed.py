@@ -1,8 +1,8 @@
-"""Packed sequences while a step is captured: `pack_padded_sequence`, recurrent layers, `pad_packed_sequence`.
+"""Packed sequences during capture: `pack_padded_sequence`, recurrent layers, `pad_packed_sequence`.
 
-How long sequences are is data, so all positions go on, in PyTorch's order of time and batch, with a mask beside them (masked_rows.py): a loss
-over `packed.data` counts those of the sequences. A recurrent layer keeps the state of a sequence that has ended. Sequences are not
-sorted, as no result depends on their order.
+Lengths are data. So all positions go on, in PyTorch's order of time and batch, with a mask beside them (masked_rows.py).
+A loss over `packed.data` counts positions inside sequences. A recurrent layer keeps the state of a sequence that has
+ended. Sequences are not sorted, since no result depends on their order.
 """
 
 import contextlib

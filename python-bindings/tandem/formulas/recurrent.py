@@ -1,4 +1,4 @@
-"""Recurrent layers position by position, where PyTorch has an operator of oneDNN's, or sequences that end (packed.py)."""
+"""Recurrent layers position by position, for oneDNN's operators of PyTorch and for sequences that end (packed.py)."""
 
 import torch
 import torch.nn.functional as F

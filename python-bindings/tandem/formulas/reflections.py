@@ -1,7 +1,7 @@
-"""Reflections (A. S. Householder, 1958): QR, and products of reflections with matrices. Rules of the second trace (formulas.py).
+"""Reflections (A. S. Householder, 1958): QR, and products of reflections with matrices; rules of the second trace.
 
-As Gauss's factors (elimination.py) in blocks of columns. Reflections H_1 ... H_k of one block are I - V T V^T, where column i of V is the
-vector of H_i (R. Schreiber, C. Van Loan, A Storage-Efficient WY Representation, 1989).
+They use blocks of columns, like Gauss's factors (elimination.py). Reflections H_1 ... H_k of one block are I - V T V^T,
+where column i of V is the vector of H_i (R. Schreiber, C. Van Loan, A Storage-Efficient WY Representation, 1989).
 """
 
 import torch

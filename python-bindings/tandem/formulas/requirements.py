@@ -1,7 +1,7 @@
-"""What operators want of values, which eager refuses otherwise: indices in range, probabilities, regular matrices.
+"""Requirements on values, without which eager raises: indices in range, probabilities, regular matrices.
 
-Each becomes a check of the step, or of the batch before it (`Reads.require`). Not listed is what a kernel sees itself: the indices of `embedding`
-and `gather`, which are those of labels.
+Each becomes a check of the step, or of the batch before it (`Reads.require`). Kernels check indices of `embedding` and
+`gather` themselves, including labels.
 """
 
 import torch

@@ -1,4 +1,4 @@
-"""Images and volumes at other sizes and places, where PyTorch has no formula of it (definitions.py)."""
+"""Resampling of images and volumes, where PyTorch has no formula (definitions.py)."""
 
 import functools
 import itertools

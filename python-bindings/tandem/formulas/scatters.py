@@ -1,4 +1,4 @@
-"""Reductions of what falls onto the same element (formulas.py)."""
+"""Scatter reductions: several values per element (formulas.py)."""
 
 import math
 

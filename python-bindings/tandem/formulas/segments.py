@@ -1,5 +1,6 @@
-"""Reductions of rows that follow one another: segments, by their lengths or by where they begin and end. Where these are is data, so each segment
-has all rows, those of the others as what changes nothing.
+"""Segment reductions of rows, by lengths or by offsets.
+
+Segments are data, so each one has all rows; rows of other segments are neutral.
 """
 
 import math

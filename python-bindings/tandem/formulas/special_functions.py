@@ -1,6 +1,8 @@
-"""Special functions: Bessel's by their integrals, which the trapezoidal rule gives to rounding (L. N. Trefethen and J. A. C. Weideman,
-2014), and by asymptotic series where the argument is large; orthogonal polynomials by their recurrences; the quantiles of a normal distribution
-and Hurwitz's zeta function. In float64 whatever the type is. Formulas: NIST's Handbook of Mathematical Functions.
+"""Special functions: Bessel functions, orthogonal polynomials, normal quantiles, Hurwitz's zeta function.
+
+Bessel functions use their integrals, by the trapezoidal rule to rounding (L. N. Trefethen and J. A. C. Weideman, 2014),
+and asymptotic series for large arguments. Polynomials use their recurrences. Computed in float64 for every type.
+Formulas: NIST's Handbook of Mathematical Functions.
 """
 
 import math

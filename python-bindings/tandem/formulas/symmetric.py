@@ -1,8 +1,8 @@
-"""L D L^T of symmetric matrices, where D has blocks of one or two rows, and solutions by it. Rules of the second trace (formulas.py); they
-have no gradients in PyTorch either.
+"""L D L^T of symmetric matrices, with blocks of one or two rows in D, and its solutions; rules of the second trace.
 
-Pivots are those of LAPACK's `sytrf` (J. R. Bunch, L. Kaufman, Some Stable Methods for Calculating Inertia and Solving Symmetric Linear Systems,
-1977): row j of the lower triangle is exchanged with row `pivots[j]`, counted from 1; two rows of a block have the same, negative.
+They have no gradients in PyTorch either. Pivots are those of LAPACK's `sytrf` (J. R. Bunch, L. Kaufman, Some Stable
+Methods for Calculating Inertia and Solving Symmetric Linear Systems, 1977). Row j of the lower triangle is exchanged
+with row `pivots[j]`, counted from 1; two rows of a block have the same, negative.
 """
 
 import math

@@ -1,1 +1,1 @@
-"""Whether the Python that a step was captured of is still the same: identity, settings, watches."""
+"""Guards of a captured step: identity of tensors, settings of Python code, watches of values."""

@@ -1,4 +1,4 @@
-"""What of PyTorch is switched on around a call of a step: eager would compute under it, a captured step does not."""
+"""PyTorch modes around the call of a step: eager computes under them, a captured step does not."""
 
 import torch
 from torch._C._autograd import _top_saved_tensors_default_hooks as top_hooks

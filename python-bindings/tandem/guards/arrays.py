@@ -1,5 +1,7 @@
-"""NumPy's arrays in the memory of a model's tensors. A step does not write to that memory, and what Python computes of an array is a
-constant of it: eager would have the numbers of each step.
+"""NumPy arrays in the memory of a model's tensors.
+
+A step does not write to that memory. Python's results from an array are constants of the step; eager would use the
+numbers of each step.
 """
 
 import numpy as np

@@ -1,5 +1,6 @@
-"""Tensors that a loss or an optimizer reads past the model and the batch, such as the weights of a teacher: a captured step has
-them as constants, with the values of the capture.
+"""Tensors read by a loss or an optimizer that are neither model nor batch, such as a teacher's weights.
+
+A captured step has them as constants, with the values of the capture.
 """
 
 import torch

@@ -1,7 +1,7 @@
-"""What a capture takes tensors for: by the bytes that they cover, one of the step's values, or a view of one.
+"""Identity of tensors during capture: a value of the step, or a view of one, by the bytes that they cover.
 
-So the model has its buffers and attributes, and the loss what it reads past the model, as they are in eager: a view of a
-parameter has what the optimizer left there, and a write to it is one to the parameter.
+So the model finds its buffers and attributes as in eager, and the loss its other tensors. A view of a parameter has the
+optimizer's last values, and a write to it is a write to the parameter.
 """
 
 import contextlib

@@ -1,7 +1,8 @@
-"""What a step changes in Python objects, of its model and of what its code names: a list that grows, a count in a dict, a variable of a
-closure. The next step begins with it in eager, so it is traced once more with what the first one has left, and refused if it is another.
+"""Changes that a step leaves in Python objects of its model and of names in its code.
 
-Numbers and tensors in attributes of modules have rules of their own (`python_state.py`, `attributes.py`).
+Examples are a growing list, a count in a dict, a variable of a closure. In eager, the next step begins with them. So it
+is traced once more with the changed objects, and refused if the trace differs. Numbers and tensors in attributes of
+modules have their own rules (`python_state.py`, `attributes.py`).
 """
 
 import collections

@@ -1,4 +1,4 @@
-"""Uses of a torch model whose values are older than those of its step: what would average or save them says so."""
+"""Warnings about a torch model with older values than its step, on averages and saves."""
 
 import functools
 import warnings

@@ -1,8 +1,8 @@
-"""What a function of the user's reads past its arguments: variables of a closure, globals, and what is an
-attribute of one or an entry under a constant key, also of the object whose method it is. So do functions that it calls by such a name.
+"""Values that a user's function reads beside its arguments: closure variables, globals and their attributes.
 
-Read from its code, as it is compiled: what it reads by `getattr`, or in a function of a package, is not seen, nor is what it
-writes itself, which is another in each step.
+Entries under constant keys count, and attributes of a method's object, and what functions called by such names read.
+Reads are found in compiled code. So reads by `getattr` or in a package's function are not seen. Values that the function
+itself writes are left out, since they differ in each step.
 """
 
 import dis

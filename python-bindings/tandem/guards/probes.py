@@ -1,7 +1,8 @@
-"""Numbers that answer otherwise: what a step counts in Python may decide something in a later step, where the first two are alike.
+"""Probes: numbers that answer comparisons differently, to find counts that decide something in later steps.
 
-A comparison of such a number has the other truth, once for each place in the code, and what rounds it, such as `//`, gives one more. Where
-a step traced with them is the same graph, the number decides nothing, such as one that says when to log.
+The first two steps may be alike although a count in Python decides something later. A comparison of a probe has the
+other truth, once for each place in the code. Rounding, such as `//`, gives one more. If a step traced with probes has
+the same graph, the number decides nothing, such as one that says when to log.
 """
 
 import sys

@@ -1,5 +1,7 @@
-"""Python runs once, when a step is captured: what it says then is part of every step. Here is looked for
-what would have been different in the next one."""
+"""Detection of Python state that would change the next step.
+
+Python runs once, when a step is captured, and its results are part of every step.
+"""
 
 import contextlib
 import operator

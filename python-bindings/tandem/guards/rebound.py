@@ -1,5 +1,7 @@
-"""Buffers that a step puts other tensors in the place of. In eager they share memory with what the new tensor lies in, and no
-longer with what the old one did; in a captured step, which is the same each time, that makes no difference but for writes.
+"""Buffers that a step replaces by other tensors.
+
+In eager they share memory with the new tensor, and no longer with the old one. A captured step is the same each time, so
+this matters only for writes.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,7 @@
-"""The Python that a step was captured of, as far as each step looks whether it is still the same: modules, their classes, hooks and
-functions, and numbers and texts that these read. A step is captured again where one of them is another.
+"""Comparison of the Python code behind a captured step: modules, classes, hooks, functions, numbers and texts.
 
-A step asks in microseconds, so that all that it compares is in lists. Only where something differs, everything is described
-again, in texts that are equal in all processes where the Python is.
+If one of them differs, the step is captured again. A step compares in microseconds, so everything compared is in lists.
+Only after a difference is everything described again, in texts that are equal in all processes with equal Python.
 """
 
 import operator

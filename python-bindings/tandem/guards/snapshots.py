@@ -1,6 +1,6 @@
-"""What Python objects hold: the entries of containers, and the attributes of objects whose classes are written in Python.
+"""Snapshots of Python objects: entries of containers, attributes of objects with classes in Python.
 
-A part of an object is read and written by the methods of the built-in types, so that no method that a user has overridden runs.
+Parts are read and written by methods of built-in types, so no overridden method of a user runs.
 """
 
 import enum

@@ -1,9 +1,9 @@
-"""Sees when the torch model or optimizer get values that the step, which has its own, would not use.
+"""Detection of changes to the torch model or optimizer that their step would not use.
 
-Seen are: another tensor under a name of the model (`load_state_dict(assign=True)`, `to_empty`), a write to one
-(`load_state_dict`, `copy_`, `torch.optim`, a forward pass that counts), other memory (`p.data = ...`), another
-state of the optimizer (`optimizer.load_state_dict`) or a write to a tensor in it. Writes through `p.data.copy_(...)`,
-NumPy, or a pointer are not counted by PyTorch: with `TANDEM_WATCH=N` every Nth step hashes all values.
+Detected are: another tensor under a name of the model (`load_state_dict(assign=True)`, `to_empty`), a write to one
+(`load_state_dict`, `copy_`, `torch.optim`, a counting forward pass), other memory (`p.data = ...`), another state of the
+optimizer (`optimizer.load_state_dict`), or a write to a tensor in it. PyTorch does not count writes through
+`p.data.copy_(...)`, NumPy or a pointer. With `TANDEM_WATCH=N` every Nth step hashes all values.
 """
 
 import gc

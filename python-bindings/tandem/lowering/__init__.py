@@ -1,6 +1,4 @@
-"""From the FX graph of a step to `nn` operators: one function per ATen operator, one file per
-kind.
-"""
+"""Lowering of the FX graph of a step to `nn` operators: a function per ATen operator, a file per kind."""
 
 import functools
 import inspect

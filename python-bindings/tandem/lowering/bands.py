@@ -1,7 +1,7 @@
-"""Masks of attention that follow from positions alone become bands: a causal mask, a sliding window.
+"""Attention masks that follow from positions alone, as bands: causal masks, sliding windows.
 
-Such a mask needs no matrix of positions by positions in memory, and blocks of keys that no query of a block
-sees are left out. Where padding is masked as well, what is left of the mask has the size of the padding.
+A band needs no matrix of positions by positions in memory, and skips blocks of keys that no query of a block sees. With
+padding masked as well, the rest of the mask has the size of the padding.
 """
 
 import contextlib

@@ -1,5 +1,8 @@
-"""Makes `nn` operators: every helper checks nothing that the dialect's verifier checks, but keeps
-shapes and element types right, folds trivial operators and gives equal operators one value."""
+"""Builder of `nn` operators.
+
+It gives operators right shapes and element types, folds trivial operators, and gives equal operators one value. The
+dialect's verifier does the checks.
+"""
 
 import math
 

@@ -1,5 +1,6 @@
-"""Convolutions: one linear form of input, weight and output, of which each operator is a derivative
-(`Convolution.td`). So a transposed convolution is the gradient of a convolution's input.
+"""Convolutions: derivatives of one form that is linear in input, weight and output (`Convolution.td`).
+
+So a transposed convolution is the gradient of a convolution's input.
 """
 
 import torch

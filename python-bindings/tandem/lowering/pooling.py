@@ -1,6 +1,8 @@
-"""Pooling. The largest element of windows is an operator; its gradient goes to the indices. Averages are linear:
-a convolution of each channel with ones, by how many elements a window has, or, where windows of an adaptive
-one differ, a product with a matrix per dimension.
+"""Pooling.
+
+Max pooling is an operator; its gradient goes to the indices. Averages are linear: a convolution of each channel with
+ones, divided by the number of elements in a window. If windows of an adaptive average differ, it is a product with a
+matrix per dimension.
 """
 
 import math

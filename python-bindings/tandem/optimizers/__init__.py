@@ -1,1 +1,1 @@
-"""Optimizers as functions: by formulas, or traced from a step of their own."""
+"""Optimizers as functions, by formulas or traced from their own step."""

@@ -1,8 +1,7 @@
-"""Clipping of gradients, as an option of the step: what a loop does between `backward()` and `optimizer.step()`
-lies within it.
+"""Gradient clipping as an option of the step, between `backward()` and `optimizer.step()`.
 
-The norm is one sum over all gradients, of which each rank has the terms of its parts: one all-reduce per set of
-axes that parameters are split over.
+The norm is one sum over all gradients, and each rank has the terms of its parts. It takes one all-reduce per set of axes
+that parameters are split over.
 """
 
 import functools

@@ -1,7 +1,7 @@
-"""How many steps each parameter has taken: PyTorch counts them per parameter, a step once.
+"""Step counts of parameters: PyTorch counts per parameter, a step once.
 
-A parameter's count is the step's less its *start*, a constant of the Program. Starts differ from 0 where a
-parameter was frozen, or had no gradient, as in batches of some sizes, while others were trained.
+A parameter's count is the step's count less its *start*, a constant of the Program. A start differs from 0 if the
+parameter was frozen or had no gradient while others were trained, for example in batches of some sizes.
 """
 
 

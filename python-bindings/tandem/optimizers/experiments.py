@@ -1,8 +1,8 @@
-"""What the step of an optimizer of the user's own does with its state, found by steps on small tensors.
+"""Experiments on a user's optimizer: its use of state, found by steps on small tensors.
 
-Eager makes state in a parameter's first step, which may be another one than those behind it: a first momentum is the gradient,
-an anchor is what the parameter was. Where a step from made state differs from the one that makes it, or what is made
-depends on values, the captured step has both (`paths.py`).
+Eager makes state in a parameter's first step, which may differ from later steps: the first momentum is the gradient, an
+anchor is the parameter's old value. If the first step differs from later ones, or new state depends on values, the
+captured step has both (`paths.py`).
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""An optimizer of the user's own, as a function."""
+"""A user's own optimizer as a function."""
 
 import torch
 

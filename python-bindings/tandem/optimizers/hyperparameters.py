@@ -1,4 +1,4 @@
-"""The hyperparameters of an optimizer's groups, as a state dict has them, put into an optimizer."""
+"""Hyperparameters of optimizer groups, loaded from a state dict into an optimizer."""
 
 import math
 import numbers

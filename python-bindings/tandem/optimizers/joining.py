@@ -1,6 +1,7 @@
-"""Makes once what several ways of an optimizer's step compute alike (`paths.py`).
+"""Joins equal computations of several paths of an optimizer's step (`paths.py`).
 
-Each way is a trace from the beginning, and a selection of two equal values is that value. Nothing of an update is written in place.
+Each path is a trace from the beginning, and a selection of two equal values is that value. Updates do not write in
+place.
 """
 
 import torch

@@ -1,8 +1,8 @@
-"""The ways that an optimizer's step goes: Python goes one, the captured step has them all.
+"""Paths of an optimizer's step: Python takes one, the captured step has all.
 
-Where the step looks at a value that each step has anew (`if k < warmup_steps`), it is traced once for each answer, and a
-selection by the value puts the results together. A way that ends in an exception is a check, which refuses the step for
-whose values eager raises it.
+If the step looks at a value that changes in each step (`if k < warmup_steps`), it is traced once for each answer. A
+selection by the value joins the results. A path that raises becomes a check, which refuses the step for the values at
+which eager raises.
 """
 
 from dataclasses import dataclass, field

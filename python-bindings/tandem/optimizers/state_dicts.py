@@ -1,4 +1,4 @@
-"""What state dicts give, checked: StateError says what was found and what was expected."""
+"""Checks of state dicts; StateError has the value found and the value expected."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

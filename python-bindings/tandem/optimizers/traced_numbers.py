@@ -1,8 +1,8 @@
-"""Numbers of an optimizer that are values of the step: rates, counts, what `item()` gives.
+"""Numbers of an optimizer that are values of the step: rates, counts, results of `item()`.
 
-In eager they are Python numbers. While the optimizer's step is traced, a `Number` stands for each of them: a float64 of the
-step, with which Python computes as with a float. A comparison is a `Number` as well; where Python asks for its truth, the
-ways that may be gone decide (`paths.py`). Bounds say what is true of every value, such as that a count is not negative.
+In eager they are Python numbers. During the trace of the optimizer's step, each is a `Number`: a float64 of the step
+that Python uses like a float. A comparison is a `Number` too; if Python asks for its truth, `paths.py` decides. Bounds
+hold for every value: a count is not negative, for example.
 """
 
 import builtins

@@ -1,8 +1,8 @@
-"""Updates of optimizers that have no formula here: traced from their own `step`.
+"""Updates of optimizers without formulas: traced from their own `step`.
 
-`step` runs on a copy of the optimizer whose parameters, gradients and state are tensors of the trace, and whose rates, counts and
-other numbers that change are Numbers (`traced_numbers.py`). PyTorch's optimizers look at one parameter at a time, so that one is
-traced for all that are alike; what another class does is unknown, and it is traced for all parameters at once.
+`step` runs on a copy of the optimizer. Its parameters, gradients and state are tensors of the trace; rates, counts and
+other changing numbers are Numbers (`traced_numbers.py`). PyTorch's optimizers handle one parameter at a time, so one
+trace serves all that are alike. Other classes may not, so they are traced for all parameters at once.
 """
 
 import contextlib

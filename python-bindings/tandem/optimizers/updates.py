@@ -1,8 +1,7 @@
-"""The optimizer's updates: traced once for parameters that are alike, copied in the graph for the others.
+"""The optimizer's updates: traced once for parameters that are alike, and copied in the graph for the others.
 
-A transformer has hundreds of parameters of some ten shapes, and an update of Adam is 17 operators: a third of what
-there is to trace. Parameters are alike if their group, shapes and types are, and where an update computes element by element, whatever their
-shapes are.
+A transformer has hundreds of parameters of some ten shapes, and an update of Adam has 17 operators, a third of all to
+trace. Parameters are alike if their group, shapes and types are. If an update is elementwise, shapes may differ.
 """
 
 from dataclasses import dataclass, replace

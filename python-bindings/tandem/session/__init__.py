@@ -1,1 +1,1 @@
-"""A compiled step with its values: `tandem.compile`, and what it returns."""
+"""`tandem.compile` and the step with its values."""

@@ -1,4 +1,4 @@
-"""Checks that a batch is like the one that a Program was made for."""
+"""Checks of a batch against the batch that a Program was compiled for."""
 
 from ..base.tree import outline
 from ..errors import BatchError

@@ -1,4 +1,4 @@
-"""Why a plan is as it is, printed, as a dict and as JSON."""
+"""Explanations of plans: printed, as a dict and as JSON."""
 
 import json
 import os

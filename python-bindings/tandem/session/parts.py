@@ -1,4 +1,4 @@
-"""How a store has values: in forms, which are pins for the Programs behind the first one, and parameters in parts."""
+"""Layout of values in a store: forms, which are pins for later Programs, and parts of parameters."""
 
 from ..base.pins import Pin
 

@@ -1,8 +1,8 @@
-"""Batches of a job of several processes: each calls the step with its own part, as a DistributedSampler gives it, or, with
-`batch="global"`, with the whole batch.
+"""Batches of a job: each process passes its own part, or with `batch="global"` the whole batch.
 
-A step is one of the whole batch. Processes whose ranks have the same coordinates on the axes that split the batch have the
-same rows of it; its rows are in the order of microbatches, then of those coordinates.
+Parts are as a DistributedSampler gives them. A step covers the whole batch. Processes whose ranks have equal
+coordinates on the axes that split the batch have the same rows. Rows are in the order of microbatches, then of those
+coordinates.
 """
 
 import contextlib

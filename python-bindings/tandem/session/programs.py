@@ -1,7 +1,7 @@
-"""The Programs of a step: one per shape of a batch and one for evaluation, all on one store of values.
+"""The Programs of a step: one per batch shape and one for evaluation, on one store of values.
 
-The first one says in which forms values are stored; those behind it are made when a batch asks for them, and take values
-as they lie: stored forms are pins, and parts of parameters are arguments of their own (`parts.py`).
+The first one decides the stored forms. Later ones are compiled when a batch needs them, and take values as stored: forms
+are pins, and parts of parameters are separate arguments (`parts.py`).
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""The rows of a batch: of the last one of an epoch, which has fewer, and of each process's part."""
+"""Rows of a batch: in the shorter last batch of an epoch, and in each process's part."""
 
 import inspect
 

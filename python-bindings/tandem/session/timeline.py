@@ -1,4 +1,4 @@
-"""What was hidden in a timeline that `Step.trace` or `tandem-run --trace` wrote, and why not more."""
+"""Report of hidden communication in a timeline of `Step.trace` or `tandem-run --trace`."""
 
 import json
 import os

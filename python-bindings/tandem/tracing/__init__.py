@@ -1,1 +1,1 @@
-"""What the tracer meets in a step: masks, indices, reads, writes, and where operators come from."""
+"""Handlers of the tracer: masks, indices, reads, writes, origins of operators."""

@@ -1,5 +1,7 @@
-"""Hooks of the nodes that accumulate gradients into parameters. PyTorch lists them nowhere, but asks a function of Python's for the
-dict that a new hook goes into: by that function they are counted, and read.
+"""Hooks of the nodes that accumulate gradients into parameters.
+
+PyTorch does not list them, but it asks a Python function for the dict of a new hook. That function counts and reads
+them.
 """
 
 from collections import OrderedDict

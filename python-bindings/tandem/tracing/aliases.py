@@ -1,7 +1,7 @@
-"""Which values of a traced graph are others, once a node has written to memory that they share.
+"""Aliases in a traced graph: values that change with a write in place.
 
-A write in place gives a new value to the operand that it writes to. Others that lie in the same memory and are read behind it are that value as well,
-views of it in another shape, or views that are made of it again: `Overwritten` finds which of these each one is.
+A write in place gives its operand a new value. Other values in the same memory, read after it, change too: they become
+that value, views of it in another shape, or views made of it again. `Overwritten` finds the case of each.
 """
 
 import operator as python_operator

@@ -1,8 +1,8 @@
-"""Scaled dot product attention as one operator while a step is captured, with a backward of its own.
+"""Scaled dot product attention as one operator during capture, with its own backward.
 
-PyTorch's fused operators are no way to it: what the CPU's returns beside the output differs between its
-kernel and its decomposition, so gradients of a trace would be wrong. What `tandem::attention` and its backward
-compute is what `nn.attention` says.
+PyTorch's fused operators cannot be used: the CPU's kernel and its decomposition return different results beside the
+output, so gradients of a trace would be wrong. `tandem::attention` and its backward compute the same as
+`nn.attention`.
 """
 
 import math

@@ -1,5 +1,7 @@
-"""Attributes of modules while a step is captured. A forward pass may leave tensors there: where the next one computes with them, eager
-has the first step's, and a captured step would make them anew.
+"""Attributes of modules during capture.
+
+A forward pass may store tensors there. If the next one reads them, eager uses those of the step before, but a captured
+step would compute them anew.
 """
 
 import contextlib

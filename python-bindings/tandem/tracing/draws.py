@@ -1,10 +1,9 @@
-"""The ordinals of a step's random operators, in the place of the generator's state.
+"""Ordinals of a step's random operators, in place of the generator's state.
 
-A random number is a function of seed, step, ordinal and position (`tandem.random`), so the state of the
-generator is the ordinal of the next draw. Code that saves the state and sets it again gets the numbers
-of before: `torch.utils.checkpoint` does so, by default, when it runs a part of the forward pass a second
-time in the backward pass. Reversible layers set a seed again that `torch.seed()` gave. Numbers behind a seed that is a constant
-would be the same in every step of eager: to draw one is an error.
+A random number is a function of seed, step, ordinal and position (`tandem.random`). So the generator's state is the
+ordinal of the next draw. Code that saves and restores the state draws the same numbers again:
+`torch.utils.checkpoint` does so by default when it recomputes a part of the forward pass. Reversible layers restore a
+seed of `torch.seed()`. Draws behind a constant seed would be equal in every step of eager, so they are an error.
 """
 
 import contextlib

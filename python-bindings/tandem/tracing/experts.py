@@ -1,5 +1,7 @@
-"""Experts of `transformers`, token by token. Its own way sorts the tokens of a whole batch by their expert, so that no microbatch, no
-part of a batch and no rank could compute its own tokens without all others.
+"""Experts of `transformers`, token by token.
+
+Their own code sorts a whole batch's tokens by expert. Then no microbatch, no part of a batch and no rank could compute
+its own tokens alone.
 """
 
 import contextlib

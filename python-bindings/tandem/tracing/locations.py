@@ -1,8 +1,7 @@
-"""Where in the user's code an operator comes from.
+"""Locations of operators in the user's code.
 
-A location is the innermost Python frame that is neither PyTorch's nor Tandem's. If that frame lies
-in an installed package (for example `transformers`) and the user's own code called it, both are
-kept.
+A location is the innermost Python frame that is neither PyTorch's nor Tandem's. If that frame lies in an installed
+package (for example `transformers`) and the user's own code called it, both are kept.
 """
 
 import functools

@@ -1,7 +1,8 @@
-"""Rows that a mask chooses, while a step is captured: what is computed of them.
+"""Rows chosen by a mask, during capture.
 
-How many there are is data, so all rows go on, with the mask beside them, through what does the same to each row; a sum or a mean over
-the rows counts the chosen ones. The others hold an ordinary number, so that no gradient of theirs is NaN. Anything else is an error.
+Their number is data. So all rows go on, with the mask beside them, through operators that treat each row alike. A sum or
+a mean over the rows counts the chosen ones. The others hold an ordinary number, so their gradients are never NaN. Any
+other use is an error.
 """
 
 import math

@@ -1,5 +1,6 @@
-"""Where masks choose rows (masked_rows.py), and where rows go back, while a step is captured: `x[labels != -100]`, `masked_select`,
-`nonzero`, `x[mask] = rows`.
+"""Operators that choose rows by a mask or write them back (masked_rows.py), during capture.
+
+Examples: `x[labels != -100]`, `masked_select`, `nonzero`, `x[mask] = rows`.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Where the nodes of a traced step come from; kept in `node.meta["tandem"]`."""
+"""Origins of nodes of a traced step, in `node.meta["tandem"]`."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Indices that are in range by what makes them: the places that `topk`, `sort` or `argmax` give, such as the experts of a token."""
+"""Indices in range by construction, from `topk`, `sort` or `argmax`, such as the experts of a token."""
 
 import operator as python_operator
 

@@ -1,6 +1,6 @@
-"""x[i] and x[i] = y where the position i is a value of the step, a tensor without dimensions: PyTorch reads it as a number.
+"""x[i] and x[i] = y for a position i that is a rank-0 value of the step.
 
-Reading makes a copy in place of a view, which is the same as long as neither is written to.
+PyTorch reads i as a number. A read gives a copy in place of a view, which is equal while neither is written.
 """
 
 import torch

@@ -1,8 +1,8 @@
-"""bfloat16: PyTorch's autocast, applied while a step is captured, and in eager, which it is compared with.
+"""bfloat16: PyTorch's autocast, applied during capture and in eager, its reference.
 
-So `precision="bf16"` gives the same step as a loss that runs under `torch.autocast("cpu", torch.bfloat16)`: which operators
-compute in bfloat16 is PyTorch's list, and every cast is an operator of the captured step. Parameters, what the
-optimizer does, and what PyTorch does not list stay in float32.
+So `precision="bf16"` gives the same step as a loss under `torch.autocast("cpu", torch.bfloat16)`. PyTorch's list
+decides which operators compute in bfloat16, and every cast is an operator of the step. Parameters, the optimizer and
+unlisted operators stay in float32.
 """
 
 import contextlib

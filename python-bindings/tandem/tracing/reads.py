@@ -1,12 +1,12 @@
-"""Values that Python looks at while a step is captured: `assert (labels < vocabulary).all()`, `if mask.any():`.
+"""Values that Python reads during capture: `assert (labels < vocabulary).all()`, `if mask.any():`.
 
-The read is evaluated on the example batch and the model's values, and the capture goes the way that it says. The step is right only where
-the same way is gone, so a boolean becomes a check that refuses another: of what follows from the batch alone by `Guard`, before the
-step, of what depends on parameters or random numbers by a result of the step with the role `check`.
+The read is evaluated on the example batch and the model's values, and capture follows the result. The step is right only
+on that path. So a boolean becomes a check that refuses other paths. If it follows from the batch alone, `Guard` checks
+it before the step. If it depends on parameters or random numbers, it is a result of the step with the role `check`.
 
-A number that `Tensor.item` gives stays a tensor, so that what is computed with it is right for every batch, and comparisons of it are booleans. Where
-Python needs a number of its own (a shape, `int()`), it is an error, unless it depends on nothing, or on buffers that no step writes to: these
-have to stay what they were.
+A number of `Tensor.item` stays a tensor, so results with it are right for every batch, and its comparisons are booleans.
+If Python needs a number of its own (a shape, `int()`), it is an error. The exceptions depend on nothing, or on buffers
+that no step writes; these must keep their values.
 """
 
 import contextlib

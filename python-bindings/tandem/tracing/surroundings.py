@@ -1,6 +1,6 @@
-"""The process around a capture: modules that it imports, and what it leaves in modules, classes and caches of others.
+"""Isolation of a capture from its process: imported modules, and traces left in modules, classes and caches of others.
 
-A traced tensor that stays there would end every later call in eager. An import runs as it does outside of a capture.
+A traced tensor left there would break every later call in eager. An import runs as outside of a capture.
 """
 
 import contextlib

@@ -1,6 +1,7 @@
-"""Parameters that a model holds, but has not registered: in a list, tuple, dict or plain attribute of a module, or in modules that
-lie there. `model.parameters()` does not give them. Those that an optimizer trains are values of its step, as are all of a module that
-has one of them. The path through attributes, keys and indices is their name: `layers.0.weight`.
+"""Unregistered parameters of a model: in a list, tuple, dict or plain attribute, or in modules there.
+
+`model.parameters()` does not return them. If an optimizer trains one, it is a value of its step, and so are all others
+of its module. The path through attributes, keys and indices is the name: `layers.0.weight`.
 """
 
 from collections import deque

@@ -1,4 +1,4 @@
-"""Models that another library has wrapped for its own way to train."""
+"""Models wrapped by another library for training."""
 
 import contextlib
 import sys

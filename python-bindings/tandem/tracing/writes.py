@@ -1,4 +1,4 @@
-"""What operators write to."""
+"""Tensors that operators write."""
 
 import torch
 import torch.utils._pytree as pytree

@@ -1,1 +1,1 @@
-"""Runs that are compared with eager PyTorch."""
+"""Comparison of training runs with eager PyTorch."""

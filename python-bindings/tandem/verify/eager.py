@@ -1,7 +1,7 @@
-"""Eager PyTorch as the reference: with Tandem's random numbers and, where they are imposed, its choices.
+"""Eager PyTorch as the reference, with Tandem's random numbers and, if imposed, its choices.
 
-What a capture takes a model through (model_file.py's conversion, definitions.py) is done here in other code: a mistake that both
-shared would be equal on both sides.
+It does not share capture's code (model_file.py's conversion, definitions.py), since both sides would share its
+mistakes.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Runs a step's IR, at any stage, in the reference interpreter: slow, and the meaning of the operators.
+"""Runs a step's IR of any compiler stage in the reference interpreter.
 
 For `verify --device reference`, which tells a wrong plan or stage from a wrong kernel.
 """
