@@ -1,4 +1,4 @@
-//===- Bytes.cpp - how large tensors are, how much operators do -----------===//
+//===- Bytes.cpp - bytes of tensors, FLOPs of operators -------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

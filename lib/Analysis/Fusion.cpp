@@ -1,4 +1,4 @@
-//===- Fusion.cpp - which operators make one kernel -----------------------===//
+//===- Fusion.cpp - groups of operators for kernels -----------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

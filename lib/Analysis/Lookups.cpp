@@ -1,4 +1,4 @@
-//===- Lookups.cpp - operators that read indices --------------------------===//
+//===- Lookups.cpp - operators with indices -------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

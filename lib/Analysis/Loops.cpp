@@ -1,4 +1,4 @@
-//===- Loops.cpp - what runs in which loop --------------------------------===//
+//===- Loops.cpp - operators per loop of accumulation ---------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

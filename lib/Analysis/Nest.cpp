@@ -1,4 +1,4 @@
-//===- Nest.cpp - one nest of loops for several operators -----------------===//
+//===- Nest.cpp - loop nest of several operators --------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- StepBody.cpp - what every stage takes for granted ------------------===//
+//===- StepBody.cpp - checks of a step's body -----------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- StepFacts.cpp - what a step says about itself ----------------------===//
+//===- StepFacts.cpp - facts that every stage keeps -----------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- UserLocation.cpp - where the user wrote something ------------------===//
+//===- UserLocation.cpp - locations in the user's code --------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Changes.cpp - what a change of layout costs ------------------------===//
+//===- Changes.cpp - price of a change of layout --------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

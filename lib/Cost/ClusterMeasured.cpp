@@ -1,4 +1,4 @@
-//===- ClusterMeasured.cpp - what measured times say together -------------===//
+//===- ClusterMeasured.cpp - line fit of measured times -------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- ClusterMeasured.h - what measured times say together -----*- C++ -*-===//
+//===- ClusterMeasured.h - line fit of measured times -----------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- ClusterPrices.cpp - what a cluster makes operators cost ------------===//
+//===- ClusterPrices.cpp - prices of operators ----------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

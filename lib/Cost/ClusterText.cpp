@@ -1,4 +1,4 @@
-//===- ClusterText.cpp - YAML as a tree with places -----------------------===//
+//===- ClusterText.cpp - YAML tree with locations -------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

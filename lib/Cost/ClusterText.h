@@ -1,4 +1,4 @@
-//===- ClusterText.h - YAML as a tree with places ---------------*- C++ -*-===//
+//===- ClusterText.h - YAML tree with locations -----------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Copies.cpp - which copies a plan's decisions imply -----------------===//
+//===- Copies.cpp - copies implied by a plan ------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

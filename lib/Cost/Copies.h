@@ -1,4 +1,4 @@
-//===- Copies.h - which copies a plan's decisions imply ---------*- C++ -*-===//
+//===- Copies.h - copies implied by a plan ----------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- InTurn.cpp - which collectives must not begin early ----------------===//
+//===- InTurn.cpp - collectives that may not start early ------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

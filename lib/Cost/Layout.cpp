@@ -1,4 +1,4 @@
-//===- Layout.cpp - how a tensor lies on all axes of a mesh ---------------===//
+//===- Layout.cpp - forms of a tensor on all axes -------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

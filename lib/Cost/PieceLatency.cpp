@@ -1,4 +1,4 @@
-//===- PieceLatency.cpp - what a piece of a collective costs --------------===//
+//===- PieceLatency.cpp - price of a piece of a collective ----------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Pieces.cpp - where waiting collectives are sent --------------------===//
+//===- Pieces.cpp - slots of waiting collectives --------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

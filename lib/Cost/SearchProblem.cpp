@@ -1,4 +1,4 @@
-//===- SearchProblem.cpp - what a planner has to decide -------------------===//
+//===- SearchProblem.cpp - problem of a plan search -----------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- StageOf.cpp - which stage IR has left ------------------------------===//
+//===- StageOf.cpp - last stage of IR -------------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- StageOf.h - which stage IR has left ----------------------*- C++ -*-===//
+//===- StageOf.h - last stage of IR -----------------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Layout.cpp - taking tensors apart, putting them together --------===//
+//===- Layout.cpp - splits and joins tensors ------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Operators.cpp - what every nn operator computes --------------------===//
+//===- Operators.cpp - semantics of nn operators --------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Pooling.cpp - the largest element of windows -----------------------===//
+//===- Pooling.cpp - max pooling ------------------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

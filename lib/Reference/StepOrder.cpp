@@ -1,4 +1,4 @@
-//===- StepOrder.cpp - which steps have run when a step begins ------------===//
+//===- StepOrder.cpp - steps finished before a step -----------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- StepOrder.h - which steps have run when a step begins -*- C++ -*-===//
+//===- StepOrder.h - steps finished before a step ---------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

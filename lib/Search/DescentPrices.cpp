@@ -1,4 +1,4 @@
-//===- DescentPrices.cpp - what a descent pays, in bytes ------------------===//
+//===- DescentPrices.cpp - prices of descent in bytes ---------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- DescentPrices.h - what a descent pays, in bytes ----------*- C++ -*-===//
+//===- DescentPrices.h - prices of descent in bytes -------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Exhaustive.cpp - every finished plan, one by one -------------------===//
+//===- Exhaustive.cpp - exhaustive search ---------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

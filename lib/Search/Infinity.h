@@ -1,4 +1,4 @@
-//===- Infinity.h - what no plan costs --------------------------*- C++ -*-===//
+//===- Infinity.h - infinite costs ------------------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

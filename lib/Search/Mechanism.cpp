@@ -1,4 +1,4 @@
-//===- Mechanism.cpp - names of what can be left out ----------------------===//
+//===- Mechanism.cpp - names of mechanisms --------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

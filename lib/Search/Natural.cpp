@@ -1,4 +1,4 @@
-//===- Natural.cpp - what a problem says without a search -----------------===//
+//===- Natural.cpp - owners of backward operators -------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- SearchEnd.h - when a search has to end -------------------*- C++ -*-===//
+//===- SearchEnd.h - time limits of a search --------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Verify.cpp - a plan checked without any algorithm's help -----------===//
+//===- Verify.cpp - independent check of plans ----------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

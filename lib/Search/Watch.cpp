@@ -1,4 +1,4 @@
-//===- Watch.cpp - a person in front of a search --------------------------===//
+//===- Watch.cpp - progress and Ctrl-C of a search ------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

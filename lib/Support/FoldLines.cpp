@@ -1,4 +1,4 @@
-//===- FoldLines.cpp - IR that fits on a screen ---------------------------===//
+//===- FoldLines.cpp - line folding of printed IR -------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Nesting.cpp - brackets in brackets ---------------------------------===//
+//===- Nesting.cpp - limit of nested brackets -----------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- NewTextFile.cpp - files that are there whole or not at all ---------===//
+//===- NewTextFile.cpp - atomic files -------------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- TextFile.cpp - files of at most so many bytes ----------------------===//
+//===- TextFile.cpp - files with a size limit -----------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

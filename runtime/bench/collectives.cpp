@@ -1,4 +1,4 @@
-//===- collectives.cpp - how fast collectives between processes are -------===//
+//===- collectives.cpp - benchmark of collectives -------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- core_rate.cpp - whether two CPUs are two cores ---------------------===//
+//===- core_rate.cpp - test for shared cores ------------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- roofline.cpp - what a core takes at least for a Program ------------===//
+//===- roofline.cpp - roofline of a core ----------------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

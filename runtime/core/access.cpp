@@ -1,4 +1,4 @@
-//===- access.cpp - what commands read and write --------------------------===//
+//===- access.cpp - accesses of commands ----------------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

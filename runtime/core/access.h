@@ -1,4 +1,4 @@
-//===- access.h - what commands read and write ------------------*- C++ -*-===//
+//===- access.h - accesses of commands --------------------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

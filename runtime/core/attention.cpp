@@ -1,4 +1,4 @@
-//===- attention.cpp - what attention spans -------------------------------===//
+//===- attention.cpp - shape of an attention ------------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

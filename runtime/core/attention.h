@@ -1,4 +1,4 @@
-//===- attention.h - what attention spans -----------------------*- C++ -*-===//
+//===- attention.h - shape of an attention ----------------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- bootstrap.cpp - who this process is in its job ---------------------===//
+//===- bootstrap.cpp - rank and job of a process --------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

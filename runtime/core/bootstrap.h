@@ -1,4 +1,4 @@
-//===- bootstrap.h - who this process is in its job -------------*- C++ -*-===//
+//===- bootstrap.h - rank and job of a process ------------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

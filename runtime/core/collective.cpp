@@ -1,4 +1,4 @@
-//===- collective.cpp - what members of a group agree on ------------------===//
+//===- collective.cpp - agreement within a group --------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

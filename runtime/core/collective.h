@@ -1,4 +1,4 @@
-//===- collective.h - what members of a group agree on ----------*- C++ -*-===//
+//===- collective.h - agreement within a group ------------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- communicator.h - what connects the ranks of a job --------*- C++ -*-===//
+//===- communicator.h - communicator interface ------------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- control.cpp - what holds the processes of a job together -----------===//
+//===- control.cpp - control connection -----------------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

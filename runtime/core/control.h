@@ -1,4 +1,4 @@
-//===- control.h - what holds the processes of a job together ---*- C++ -*-===//
+//===- control.h - control connection ---------------------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

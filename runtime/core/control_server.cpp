@@ -1,4 +1,4 @@
-//===- control_server.cpp - process 0's part of the control connection ----===//
+//===- control_server.cpp - server of the control connection --------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- control_server.h - process 0's part of the control connection *- C++
+//===- control_server.h - server of the control connection ------*- C++ -*-===//
 //-*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM

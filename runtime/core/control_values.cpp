@@ -1,4 +1,4 @@
-//===- control_values.cpp - what processes tell each other ----------------===//
+//===- control_values.cpp - values over the control connection ------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

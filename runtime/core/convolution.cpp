@@ -1,4 +1,4 @@
-//===- convolution.cpp - what a convolution spans -------------------------===//
+//===- convolution.cpp - shape of a convolution ---------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

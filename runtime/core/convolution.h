@@ -1,4 +1,4 @@
-//===- convolution.h - what a convolution spans -----------------*- C++ -*-===//
+//===- convolution.h - shape of a convolution -------------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

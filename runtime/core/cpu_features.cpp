@@ -1,4 +1,4 @@
-//===- cpu_features.cpp - what this CPU can do ----------------------------===//
+//===- cpu_features.cpp - features of this CPU ----------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- device.h - where values lie and ranks run ----------------*- C++ -*-===//
+//===- device.h - device interface ------------------------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- device_library.cpp - a device that is loaded when asked for --------===//
+//===- device_library.cpp - device library, loaded on demand --------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- device_library.h - a device loaded when asked for --------*- C++ -*-===//
+//===- device_library.h - device library, loaded on demand ------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

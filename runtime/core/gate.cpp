@@ -1,4 +1,4 @@
-//===- gate.cpp - lets in who knows the secret of a job -------------------===//
+//===- gate.cpp - authenticated connections -------------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- gate.h - lets in who knows the secret of a job -----------*- C++ -*-===//
+//===- gate.h - authenticated connections -----------------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

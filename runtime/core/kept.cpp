@@ -1,4 +1,4 @@
-//===- kept.cpp - what was measured once and is kept on disk --------------===//
+//===- kept.cpp - cache of measurements -----------------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

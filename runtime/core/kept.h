@@ -1,4 +1,4 @@
-//===- kept.h - what was measured once and is kept on disk ------*- C++ -*-===//
+//===- kept.h - cache of measurements ---------------------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- new_file.cpp - files that are there whole or not at all ------------===//
+//===- new_file.cpp - atomic files ----------------------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

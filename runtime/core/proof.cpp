@@ -1,4 +1,4 @@
-//===- proof.cpp - who knows the secret of a job --------------------------===//
+//===- proof.cpp - proof of the job's secret ------------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

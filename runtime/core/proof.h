@@ -1,4 +1,4 @@
-//===- proof.h - who knows the secret of a job ------------------*- C++ -*-===//
+//===- proof.h - proof of the job's secret ----------------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- read_guard.cpp - memory that a file may leave ----------------------===//
+//===- read_guard.cpp - mapped files that may shrink ----------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

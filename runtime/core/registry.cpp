@@ -1,4 +1,4 @@
-//===- registry.cpp - the devices and fabrics that there are --------------===//
+//===- registry.cpp - registry of devices and fabrics ---------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

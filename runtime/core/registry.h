@@ -1,4 +1,4 @@
-//===- registry.h - the devices and fabrics that there are ------*- C++ -*-===//
+//===- registry.h - registry of devices and fabrics -------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- secret.cpp - what only the processes of a job know -----------------===//
+//===- secret.cpp - secret of a job ---------------------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

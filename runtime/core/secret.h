@@ -1,4 +1,4 @@
-//===- secret.h - what only the processes of a job know ---------*- C++ -*-===//
+//===- secret.h - secret of a job -------------------------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

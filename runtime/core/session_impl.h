@@ -1,4 +1,4 @@
-//===- session_impl.h - what a session has ----------------------*- C++ -*-===//
+//===- session_impl.h - state of a session ----------------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

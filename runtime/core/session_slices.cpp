@@ -1,4 +1,4 @@
-//===- session_slices.cpp - what ranks have of stored values --------------===//
+//===- session_slices.cpp - slices of stored values -----------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

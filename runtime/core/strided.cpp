@@ -1,4 +1,4 @@
-//===- strided.cpp - elements that lie by strides -------------------------===//
+//===- strided.cpp - strided elements -------------------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

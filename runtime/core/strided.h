@@ -1,4 +1,4 @@
-//===- strided.h - elements that lie by strides -----------------*- C++ -*-===//
+//===- strided.h - strided elements -----------------------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

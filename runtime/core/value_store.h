@@ -1,4 +1,4 @@
-//===- value_store.h - what a store holds -----------------------*- C++ -*-===//
+//===- value_store.h - content of a value store -----------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

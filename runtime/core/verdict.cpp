@@ -1,4 +1,4 @@
-//===- verdict.cpp - what a check finds -----------------------------------===//
+//===- verdict.cpp - verdict of checks ------------------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- verdict.h - what a check finds ---------------------------*- C++ -*-===//
+//===- verdict.h - verdict of checks ----------------------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

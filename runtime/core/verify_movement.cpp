@@ -1,4 +1,4 @@
-//===- verify_movement.cpp - what moves in a Repeat -----------------------===//
+//===- verify_movement.cpp - movement of bytes in a Repeat ----------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- verify_order.cpp - one order of collectives ------------------------===//
+//===- verify_order.cpp - order of collectives ----------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

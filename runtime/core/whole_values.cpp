@@ -1,4 +1,4 @@
-//===- whole_values.cpp - whole values to ranks and back
+//===- whole_values.cpp - scatter and gather of whole values --------------===//
 //----------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM

@@ -1,4 +1,4 @@
-//===- whole_values.h - whole values to ranks and back --------------*- C++
+//===- whole_values.h - scatter and gather of whole values ------*- C++ -*-===//
 //-*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM

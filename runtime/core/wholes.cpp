@@ -1,4 +1,4 @@
-//===- wholes.cpp - tensors of the model ----------------------------------===//
+//===- wholes.cpp - whole parameters from parts ---------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- attention_rows.cpp - what attention does to rows of scores ---------===//
+//===- attention_rows.cpp - softmax of attention rows ---------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

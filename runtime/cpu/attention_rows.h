@@ -1,4 +1,4 @@
-//===- attention_rows.h - what attention does to rows of scores -*- C++ -*-===//
+//===- attention_rows.h - softmax of attention rows -------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- convolution.cpp - which library computes a convolution -------------===//
+//===- convolution.cpp - choice of a convolution library ------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- convolution.h - memory of a convolution's own ------------*- C++ -*-===//
+//===- convolution.h - workspace of a convolution ---------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

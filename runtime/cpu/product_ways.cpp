@@ -1,4 +1,4 @@
-//===- product_ways.cpp - how products are given to oneDNN ----------------===//
+//===- product_ways.cpp - operand layouts for oneDNN products -------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- product_ways.h - how products are given to oneDNN --------*- C++ -*-===//
+//===- product_ways.h - operand layouts for oneDNN products -----*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- task.cpp - commands with everything looked up ----------------------===//
+//===- task.cpp - resolved commands ---------------------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

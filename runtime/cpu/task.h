@@ -1,4 +1,4 @@
-//===- task.h - commands with everything looked up --------------*- C++ -*-===//
+//===- task.h - resolved commands -------------------------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

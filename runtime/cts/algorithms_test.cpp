@@ -1,4 +1,4 @@
-//===- algorithms_test.cpp - how cuBLASLt does a product ------------------===//
+//===- algorithms_test.cpp - cuBLASLt algorithms --------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- attention_rows_test.cpp - what attention does to rows --------------===//
+//===- attention_rows_test.cpp - softmax of attention rows ----------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

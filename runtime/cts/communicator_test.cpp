@@ -1,4 +1,4 @@
-//===- communicator_test.cpp - what every communicator does ---------------===//
+//===- communicator_test.cpp - conformance of communicators ---------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- cuda_errors_test.cpp - what a GPU lacks or may not -----------------===//
+//===- cuda_errors_test.cpp - errors of the CUDA device -------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

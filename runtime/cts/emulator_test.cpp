@@ -1,4 +1,4 @@
-//===- emulator_test.cpp - what stands for a GPU in tests -----------------===//
+//===- emulator_test.cpp - the emulated GPU -------------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

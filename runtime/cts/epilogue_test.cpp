@@ -1,4 +1,4 @@
-//===- epilogue_test.cpp - what products do beside multiplying ------------===//
+//===- epilogue_test.cpp - epilogues of products --------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- executor_test.cpp - what every executor does -----------------------===//
+//===- executor_test.cpp - conformance of executors -----------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- fabrics.cpp - what connects the ranks of a test --------------------===//
+//===- fabrics.cpp - fabrics of tests -------------------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- fabrics.h - what connects the ranks of a test ------------*- C++ -*-===//
+//===- fabrics.h - fabrics of tests -----------------------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- interpreter.cpp - what a Program means -----------------------------===//
+//===- interpreter.cpp - interpreter of Programs --------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

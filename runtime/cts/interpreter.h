@@ -1,4 +1,4 @@
-//===- interpreter.h - what a Program means ---------------------*- C++ -*-===//
+//===- interpreter.h - interpreter of Programs ------------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

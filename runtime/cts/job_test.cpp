@@ -1,4 +1,4 @@
-//===- job_test.cpp - sessions that have some of the ranks ----------------===//
+//===- job_test.cpp - sessions with a part of the ranks -------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- kernels.cpp - kernels as the compiler would make them --------------===//
+//===- kernels.cpp - kernels of the tests ---------------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

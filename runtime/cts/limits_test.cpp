@@ -1,4 +1,4 @@
-//===- limits_test.cpp - numbers that no Program has ----------------------===//
+//===- limits_test.cpp - limits of numbers in Programs --------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- numbers_test.cpp - rounding, and what is finite --------------------===//
+//===- numbers_test.cpp - rounding and finite numbers ---------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

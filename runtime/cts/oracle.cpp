@@ -1,4 +1,4 @@
-//===- oracle.cpp - whether a Program is ordered, the long way ------------===//
+//===- oracle.cpp - order of a Program by brute force ---------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

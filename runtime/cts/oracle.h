@@ -1,4 +1,4 @@
-//===- oracle.h - whether a Program is ordered, the long way ----*- C++ -*-===//
+//===- oracle.h - order of a Program by brute force -------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

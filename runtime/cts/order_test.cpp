@@ -1,4 +1,4 @@
-//===- order_test.cpp - waits that are left out ---------------------------===//
+//===- order_test.cpp - missing waits -------------------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

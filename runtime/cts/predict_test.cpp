@@ -1,4 +1,4 @@
-//===- predict_test.cpp - timelines that prices give ----------------------===//
+//===- predict_test.cpp - predicted timelines -----------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

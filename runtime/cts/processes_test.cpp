@@ -1,4 +1,4 @@
-//===- processes_test.cpp - several processes, and their ends -------------===//
+//===- processes_test.cpp - processes and their ends ----------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

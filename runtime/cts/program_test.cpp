@@ -1,4 +1,4 @@
-//===- program_test.cpp - what the verifier and the loader refuse ---------===//
+//===- program_test.cpp - errors of verifier and loader -------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- random_program.cpp - Programs to try things on ---------------------===//
+//===- random_program.cpp - random Programs -------------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- random_program.h - Programs to try things on -------------*- C++ -*-===//
+//===- random_program.h - random Programs -----------------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- random_test.cpp - random Programs, and what mutations make of them -===//
+//===- random_test.cpp - random Programs and their mutations --------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

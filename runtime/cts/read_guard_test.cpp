@@ -1,4 +1,4 @@
-//===- read_guard_test.cpp - memory that a file leaves --------------------===//
+//===- read_guard_test.cpp - mapped files that shrink ---------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- repeat_test.cpp - bodies that run again and again ------------------===//
+//===- repeat_test.cpp - Repeat commands ----------------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

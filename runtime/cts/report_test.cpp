@@ -1,4 +1,4 @@
-//===- report_test.cpp - what was hidden, and why not more ----------------===//
+//===- report_test.cpp - report of hidden communication -------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- strangers_test.cpp - who is not of a job ---------------------------===//
+//===- strangers_test.cpp - connections of strangers ----------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- support.cpp - what the conformance tests share ---------------------===//
+//===- support.cpp - helpers of conformance tests -------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- support.h - what the conformance tests share -------------*- C++ -*-===//
+//===- support.h - helpers of conformance tests -----------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

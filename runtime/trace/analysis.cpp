@@ -1,4 +1,4 @@
-//===- analysis.cpp - what hid, and what waited ---------------------------===//
+//===- analysis.cpp - analysis of overlap and waits -----------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

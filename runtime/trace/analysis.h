@@ -1,4 +1,4 @@
-//===- analysis.h - what hid, and what waited -------------------*- C++ -*-===//
+//===- analysis.h - analysis of overlap and waits ---------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

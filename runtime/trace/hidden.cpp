@@ -1,4 +1,4 @@
-//===- hidden.cpp - the share of communication that is hidden -------------===//
+//===- hidden.cpp - hidden share of communication -------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

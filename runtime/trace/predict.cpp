@@ -1,4 +1,4 @@
-//===- predict.cpp - the timeline that prices give ------------------------===//
+//===- predict.cpp - predicted timeline -----------------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- prices.cpp - what commands cost ------------------------------------===//
+//===- prices.cpp - prices of commands ------------------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

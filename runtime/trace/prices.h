@@ -1,4 +1,4 @@
-//===- prices.h - what commands cost ----------------------------*- C++ -*-===//
+//===- prices.h - prices of commands ----------------------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- report.cpp - what was hidden, and why not more ---------------------===//
+//===- report.cpp - report of hidden communication ------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- report_json.cpp - reports for programs -----------------------------===//
+//===- report_json.cpp - reports as JSON ----------------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

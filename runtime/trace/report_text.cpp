@@ -1,4 +1,4 @@
-//===- report_text.cpp - reports for people -------------------------------===//
+//===- report_text.cpp - reports as text ----------------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- timeline.cpp - what a timeline says of a Program -------------------===//
+//===- timeline.cpp - a Program's timeline --------------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- Fuzz.cpp - what the fuzzers share ----------------------------------===//
+//===- Fuzz.cpp - helpers of fuzzers --------------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Fuzz.h - what the fuzzers share --------------------------*- C++ -*-===//
+//===- Fuzz.h - helpers of fuzzers ------------------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- tandem-interpret.cpp - runs IR of any stage, slowly ----------------===//
+//===- tandem-interpret.cpp - the reference interpreter -------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- collectives.cpp - what collectives take ----------------------------===//
+//===- collectives.cpp - times of collectives -----------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- collectives.h - what collectives take ------------------------------===//
+//===- collectives.h - times of collectives -------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- interference.cpp - computation beside collectives ------------------===//
+//===- interference.cpp - slow-down of overlapped work --------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

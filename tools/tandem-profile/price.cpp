@@ -1,4 +1,4 @@
-//===- price.cpp - what a cluster file makes a Program's commands cost ----===//
+//===- price.cpp - prices of a Program's commands -------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- show.cpp - what a cluster file makes things cost -------------------===//
+//===- show.cpp - prices of a cluster file --------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- run.cpp - what tandem-run does -------------------------------------===//
+//===- run.cpp - execution of a Program by tandem-run ---------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

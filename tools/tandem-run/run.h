@@ -1,4 +1,4 @@
-//===- run.h - what tandem-run does -----------------------------*- C++ -*-===//
+//===- run.h - execution of a Program by tandem-run -------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- stats.cpp - what steps took ----------------------------------------===//
+//===- stats.cpp - times of steps -----------------------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- stats.h - what steps took --------------------------------*- C++ -*-===//
+//===- stats.h - times of steps ---------------------------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- values.cpp - where arguments and batches come from -----------------===//
+//===- values.cpp - sources of arguments and batches ----------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- values.h - where arguments and batches come from ---------*- C++ -*-===//
+//===- values.h - sources of arguments and batches --------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

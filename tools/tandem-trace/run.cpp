@@ -1,4 +1,4 @@
-//===- run.cpp - what tandem-trace does -----------------------------------===//
+//===- run.cpp - commands of tandem-trace ---------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

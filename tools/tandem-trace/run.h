@@ -1,4 +1,4 @@
-//===- run.h - what tandem-trace does ---------------------------*- C++ -*-===//
+//===- run.h - commands of tandem-trace -------------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

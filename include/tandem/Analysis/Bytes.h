@@ -1,4 +1,4 @@
-//===- Bytes.h - how large tensors are, how much operators do ---*- C++ -*-===//
+//===- Bytes.h - bytes of tensors, FLOPs of operators -----------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

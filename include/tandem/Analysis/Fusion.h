@@ -1,4 +1,4 @@
-//===- Fusion.h - which operators make one kernel ---------------*- C++ -*-===//
+//===- Fusion.h - groups of operators for kernels ---------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

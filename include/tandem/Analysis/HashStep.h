@@ -1,4 +1,4 @@
-//===- HashStep.h - what a step computes, as a number -----------*- C++ -*-===//
+//===- HashStep.h - hash of a step's computation ----------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

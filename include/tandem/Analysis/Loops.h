@@ -1,4 +1,4 @@
-//===- Loops.h - what runs in which loop ------------------------*- C++ -*-===//
+//===- Loops.h - operators per loop of accumulation -------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

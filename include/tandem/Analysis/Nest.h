@@ -1,4 +1,4 @@
-//===- Nest.h - one nest of loops for several operators ---------*- C++ -*-===//
+//===- Nest.h - loop nest of several operators ------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- StepBody.h - what every stage takes for granted ----------*- C++ -*-===//
+//===- StepBody.h - checks of a step's body ---------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

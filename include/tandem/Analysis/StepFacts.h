@@ -1,4 +1,4 @@
-//===- StepFacts.h - what a step says about itself --------------*- C++ -*-===//
+//===- StepFacts.h - facts that every stage keeps ---------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

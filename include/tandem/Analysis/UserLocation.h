@@ -1,4 +1,4 @@
-//===- UserLocation.h - where the user wrote something ----------*- C++ -*-===//
+//===- UserLocation.h - locations in the user's code ------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Changes.h - what a change of layout costs ----------------*- C++ -*-===//
+//===- Changes.h - price of a change of layout ------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Cluster.h - the machines that a step runs on -------------*- C++ -*-===//
+//===- Cluster.h - clusters: devices, links, rates --------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Holdings.h - what the memory of a plan is made of --------*- C++ -*-===//
+//===- Holdings.h - items of a plan's memory --------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- InTurn.h - which collectives must not begin early --------*- C++ -*-===//
+//===- InTurn.h - collectives that may not start early ----------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Layout.h - how a tensor lies on all axes of a mesh -------*- C++ -*-===//
+//===- Layout.h - forms of a tensor on all axes -----------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Line.h - a time line that grows stage by stage -----------*- C++ -*-===//
+//===- Line.h - time line, extended by stages -------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

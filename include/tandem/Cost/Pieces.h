@@ -1,4 +1,4 @@
-//===- Pieces.h - where waiting collectives are sent ------------*- C++ -*-===//
+//===- Pieces.h - slots of waiting collectives ------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

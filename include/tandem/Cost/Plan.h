@@ -1,4 +1,4 @@
-//===- Plan.h - what a planner decided --------------------------*- C++ -*-===//
+//===- Plan.h - decisions of a plan -----------------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- SearchProblem.h - what a planner has to decide -----------*- C++ -*-===//
+//===- SearchProblem.h - problem of a plan search ---------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

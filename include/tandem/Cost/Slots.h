@@ -1,4 +1,4 @@
-//===- Slots.h - communication beside computation ---------------*- C++ -*-===//
+//===- Slots.h - overlap within a slot --------------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

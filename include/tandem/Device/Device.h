@@ -1,4 +1,4 @@
-//===- Device.h - what the compiler asks of a device ------------*- C++ -*-===//
+//===- Device.h - description of a device -----------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Gpu.h - what the compiler asks of a GPU ------------------*- C++ -*-===//
+//===- Gpu.h - description of a GPU -----------------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

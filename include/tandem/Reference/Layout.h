@@ -1,4 +1,4 @@
-//===- Layout.h - takes tensors apart, puts them together -------*- C++ -*-===//
+//===- Layout.h - splits and joins tensors ----------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Operators.h - what every nn operator computes -------*- C++ -*-===//
+//===- Operators.h - semantics of nn operators ------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

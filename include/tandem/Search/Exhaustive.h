@@ -1,4 +1,4 @@
-//===- Exhaustive.h - every finished plan, one by one -----------*- C++ -*-===//
+//===- Exhaustive.h - exhaustive search -------------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

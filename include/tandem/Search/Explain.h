@@ -1,4 +1,4 @@
-//===- Explain.h - why a plan is as it is -----------------------*- C++ -*-===//
+//===- Explain.h - explanation of a plan ------------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

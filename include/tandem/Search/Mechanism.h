@@ -1,4 +1,4 @@
-//===- Mechanism.h - parts of the search that can be left out ---*- C++ -*-===//
+//===- Mechanism.h - mechanisms for ablation --------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Natural.h - what a problem says without a search ---*- C++ -*-===//
+//===- Natural.h - owners of backward operators -----------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

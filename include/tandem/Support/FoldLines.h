@@ -1,4 +1,4 @@
-//===- FoldLines.h - IR that fits on a screen -------------------*- C++ -*-===//
+//===- FoldLines.h - line folding of printed IR -----------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- TextFile.h - texts of users, before they are parsed ------*- C++ -*-===//
+//===- TextFile.h - text files with limits ----------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

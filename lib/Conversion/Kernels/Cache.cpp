@@ -1,4 +1,4 @@
-//===- Cache.cpp - what was compiled, on disk -----------------------------===//
+//===- Cache.cpp - cache of compiled kernels ------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- AccumulateProducts.cpp - products add to what is there -------------===//
+//===- AccumulateProducts.cpp - products accumulate into buffers ----------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- AddBias.cpp - products add a bias to what they make ----------------===//
+//===- AddBias.cpp - bias as part of products -----------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

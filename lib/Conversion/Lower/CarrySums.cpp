@@ -1,4 +1,4 @@
-//===- CarrySums.cpp - iterations add to zeros ----------------------------===//
+//===- CarrySums.cpp - sums carried by a loop -----------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

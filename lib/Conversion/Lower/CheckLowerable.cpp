@@ -1,4 +1,4 @@
-//===- CheckLowerable.cpp - refuses what has no kernel --------------------===//
+//===- CheckLowerable.cpp - refuses operators without kernel --------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

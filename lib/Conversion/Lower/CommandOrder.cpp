@@ -1,4 +1,4 @@
-//===- CommandOrder.cpp - which command is done before which --------------===//
+//===- CommandOrder.cpp - partial order of commands -----------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

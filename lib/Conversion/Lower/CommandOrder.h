@@ -1,4 +1,4 @@
-//===- CommandOrder.h - which command is done before which ------*- C++ -*-===//
+//===- CommandOrder.h - partial order of commands ---------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

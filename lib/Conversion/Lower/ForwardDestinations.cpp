@@ -1,4 +1,4 @@
-//===- ForwardDestinations.cpp - values are written where wanted ----------===//
+//===- ForwardDestinations.cpp - results in place of copies ---------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

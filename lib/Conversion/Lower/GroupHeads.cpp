@@ -1,4 +1,4 @@
-//===- GroupHeads.cpp - heads that are repeated for groups of queries -----===//
+//===- GroupHeads.cpp - grouped heads of attention ------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

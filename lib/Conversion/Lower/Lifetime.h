@@ -1,4 +1,4 @@
-//===- Lifetime.h - when a buffer holds something ---------------*- C++ -*-===//
+//===- Lifetime.h - lifetime of buffers -------------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- NameDevice.cpp - what a module is compiled for ---------------------===//
+//===- NameDevice.cpp - device of a module --------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Placement.cpp - where buffers lie in an arena ----------------------===//
+//===- Placement.cpp - placement of buffers in an arena -------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

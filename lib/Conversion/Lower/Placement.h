@@ -1,4 +1,4 @@
-//===- Placement.h - where buffers lie in an arena --------------*- C++ -*-===//
+//===- Placement.h - placement of buffers in an arena -----------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

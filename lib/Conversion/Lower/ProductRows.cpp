@@ -1,4 +1,4 @@
-//===- ProductRows.cpp - products and what is behind them -----------------===//
+//===- ProductRows.cpp - products and their consumers' rows ---------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

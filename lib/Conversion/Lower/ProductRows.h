@@ -1,4 +1,4 @@
-//===- ProductRows.h - products and what is behind them ---------*- C++ -*-===//
+//===- ProductRows.h - products and their consumers' rows -------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

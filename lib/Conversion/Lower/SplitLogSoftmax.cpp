@@ -1,4 +1,4 @@
-//===- SplitLogSoftmax.cpp - log-softmaxes are made again -----------------===//
+//===- SplitLogSoftmax.cpp - recomputation of log-softmax -----------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Localize.cpp - nn operators that know where their shard lies -------===//
+//===- Localize.cpp - position-dependent nn operators ---------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

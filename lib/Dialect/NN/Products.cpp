@@ -1,4 +1,4 @@
-//===- Products.cpp - matrix products, which libraries compute ------------===//
+//===- Products.cpp - matrix products by libraries ------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Views.cpp - where views and pieces read ----------------------------===//
+//===- Views.cpp - source elements of views and pieces --------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Planned.cpp - what a plan decided, in IR ---------------------------===//
+//===- Planned.cpp - plans in IR ------------------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

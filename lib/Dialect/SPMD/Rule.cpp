@@ -1,4 +1,4 @@
-//===- Rule.cpp - how an operator's dimensions relate ---------------------===//
+//===- Rule.cpp - sharding rules ------------------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Commands.cpp - what a queue executes -------------------------------===//
+//===- Commands.cpp - commands --------------------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

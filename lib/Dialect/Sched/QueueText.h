@@ -1,4 +1,4 @@
-//===- QueueText.h - how queues stand in text -------------------*- C++ -*-===//
+//===- QueueText.h - queues as text -----------------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

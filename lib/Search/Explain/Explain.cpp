@@ -1,4 +1,4 @@
-//===- Explain.cpp - why a plan is as it is -------------------------------===//
+//===- Explain.cpp - explanation of a plan --------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

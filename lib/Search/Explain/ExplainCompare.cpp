@@ -1,4 +1,4 @@
-//===- ExplainCompare.cpp - where two plans differ ------------------------===//
+//===- ExplainCompare.cpp - differences of two plans ----------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

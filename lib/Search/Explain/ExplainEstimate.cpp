@@ -1,4 +1,4 @@
-//===- ExplainEstimate.cpp - other forms, by local estimates --------------===//
+//===- ExplainEstimate.cpp - local estimates of other forms ---------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

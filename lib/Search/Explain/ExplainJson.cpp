@@ -1,4 +1,4 @@
-//===- ExplainJson.cpp - an explanation for programs ----------------------===//
+//===- ExplainJson.cpp - explanation as JSON ------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

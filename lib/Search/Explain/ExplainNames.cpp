@@ -1,4 +1,4 @@
-//===- ExplainNames.cpp - what tensors are called in reports --------------===//
+//===- ExplainNames.cpp - names of tensors in reports ---------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- ExplainNames.h - what tensors are called in reports ------*- C++ -*-===//
+//===- ExplainNames.h - names of tensors in reports -------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

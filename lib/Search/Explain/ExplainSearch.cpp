@@ -1,4 +1,4 @@
-//===- ExplainSearch.cpp - other forms, each by a search of its own -------===//
+//===- ExplainSearch.cpp - searches for other forms -----------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- ExplainText.cpp - an explanation for people ------------------------===//
+//===- ExplainText.cpp - explanation as text ------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

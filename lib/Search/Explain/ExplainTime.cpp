@@ -1,4 +1,4 @@
-//===- ExplainTime.cpp - slots, and what is exposed in them ---------------===//
+//===- ExplainTime.cpp - slots and exposed time ---------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

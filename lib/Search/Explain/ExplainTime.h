@@ -1,4 +1,4 @@
-//===- ExplainTime.h - slots, and what is exposed in them -------*- C++ -*-===//
+//===- ExplainTime.h - slots and exposed time -------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

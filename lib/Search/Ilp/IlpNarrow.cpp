@@ -1,4 +1,4 @@
-//===- IlpNarrow.cpp - programs without memory, smaller and smaller -------===//
+//===- IlpNarrow.cpp - narrowing of integer programs ----------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- IlpNetworkEnds.cpp - where the flow of a tensor ends ---------------===//
+//===- IlpNetworkEnds.cpp - ends of a tensor's flow -----------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- IlpStates.cpp - what exists of a tensor between its uses -----------===//
+//===- IlpStates.cpp - states of a tensor between uses --------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

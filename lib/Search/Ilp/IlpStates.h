@@ -1,4 +1,4 @@
-//===- IlpStates.h - what exists of a tensor between its uses ---*- C++ -*-===//
+//===- IlpStates.h - states of a tensor between uses ------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

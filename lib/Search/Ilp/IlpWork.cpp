@@ -1,4 +1,4 @@
-//===- IlpWork.cpp - what each stage computes and sends -------------------===//
+//===- IlpWork.cpp - work of each stage -----------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

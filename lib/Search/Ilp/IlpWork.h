@@ -1,4 +1,4 @@
-//===- IlpWork.h - what each stage computes and sends -----------*- C++ -*-===//
+//===- IlpWork.h - work of each stage ---------------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

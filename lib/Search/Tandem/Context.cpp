@@ -1,4 +1,4 @@
-//===- Context.cpp - what the parts of a search share ---------------------===//
+//===- Context.cpp - shared state of a search -----------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Context.h - what the parts of a search share -------------*- C++ -*-===//
+//===- Context.h - shared state of a search ---------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Driver.cpp - the way from a problem to its plan --------------------===//
+//===- Driver.cpp - driver of the search ----------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Driver.h - the way from a problem to its plan ------------*- C++ -*-===//
+//===- Driver.h - driver of the search --------------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- CheckWhole.cpp - what runs on the whole batch ----------------------===//
+//===- CheckWhole.cpp - operators on the whole batch ----------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

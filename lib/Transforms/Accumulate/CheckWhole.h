@@ -1,4 +1,4 @@
-//===- CheckWhole.h - what runs on the whole batch --------------*- C++ -*-===//
+//===- CheckWhole.h - operators on the whole batch --------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- FindRows.cpp - which dimensions have the rows of a batch -----------===//
+//===- FindRows.cpp - batch rows among dimensions -------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

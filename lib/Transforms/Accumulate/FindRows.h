@@ -1,4 +1,4 @@
-//===- FindRows.h - which dimensions have the rows of a batch ---*- C++ -*-===//
+//===- FindRows.h - batch rows among dimensions -----------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- FormLoops.cpp - one iteration in place of all ----------------------===//
+//===- FormLoops.cpp - loop over parts of the batch -----------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- JoinReturned.cpp - what is returned of joined rows -----------------===//
+//===- JoinReturned.cpp - results of joined rows --------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- RowLayout.cpp - where a dimension has the rows of a batch ----------===//
+//===- RowLayout.cpp - layout of batch rows in a dimension ----------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

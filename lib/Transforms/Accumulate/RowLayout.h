@@ -1,4 +1,4 @@
-//===- RowLayout.h - where a dimension has the rows of a batch --*- C++ -*-===//
+//===- RowLayout.h - layout of batch rows in a dimension --------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

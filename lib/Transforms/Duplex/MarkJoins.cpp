@@ -1,4 +1,4 @@
-//===- MarkJoins.cpp - where strands join ---------------------------------===//
+//===- MarkJoins.cpp - marks of joined strands ----------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- PackedParameter.cpp - which parameters hold several ----------------===//
+//===- PackedParameter.cpp - packed parameters ----------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- PackedParameter.h - which parameters hold several --------*- C++ -*-===//
+//===- PackedParameter.h - packed parameters --------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- RecomputeCheap.cpp - make again what is cheap, per pass ------------===//
+//===- RecomputeCheap.cpp - recomputation of cheap values -----------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- RemoveNeutral.cpp - x + 0 and x * 1 --------------------------------===//
+//===- RemoveNeutral.cpp - removal of x + 0 and x * 1 ---------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

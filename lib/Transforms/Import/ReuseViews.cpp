@@ -1,4 +1,4 @@
-//===- ReuseViews.cpp - backward views start where forward ends -----------===//
+//===- ReuseViews.cpp - reuse of forward views ----------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

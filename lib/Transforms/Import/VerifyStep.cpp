@@ -1,4 +1,4 @@
-//===- VerifyStep.cpp - whether a module holds a training step ------------===//
+//===- VerifyStep.cpp - the exit of the import stage ----------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

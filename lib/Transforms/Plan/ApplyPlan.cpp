@@ -1,4 +1,4 @@
-//===- ApplyPlan.cpp - signatures of a problem on its graph, and back -----===//
+//===- ApplyPlan.cpp - a search's plan on the step ------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

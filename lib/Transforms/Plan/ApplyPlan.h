@@ -1,4 +1,4 @@
-//===- ApplyPlan.h - a search's plan back onto the step ---------*- C++ -*-===//
+//===- ApplyPlan.h - a search's plan on the step ----------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- BatchSplits.cpp - what groups leave of an operator's splits --------===//
+//===- BatchSplits.cpp - splits of the batch ------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

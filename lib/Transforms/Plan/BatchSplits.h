@@ -1,4 +1,4 @@
-//===- BatchSplits.h - what groups leave of an operator's splits *- C++ -*-===//
+//===- BatchSplits.h - splits of the batch ----------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- CheckDecisions.cpp - whether decisions can be followed -------------===//
+//===- CheckDecisions.cpp - checks of decisions ---------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- CheckDecisions.h - whether decisions can be followed -----*- C++ -*-===//
+//===- CheckDecisions.h - checks of decisions -------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- CopyUses.cpp - who takes a value in which forms --------------------===//
+//===- CopyUses.cpp - uses of a value by form -----------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

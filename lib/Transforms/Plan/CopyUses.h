@@ -1,4 +1,4 @@
-//===- CopyUses.h - who takes a value in which forms ------------*- C++ -*-===//
+//===- CopyUses.h - uses of a value by form ---------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Decisions.h - what a plan decides beside signatures ------*- C++ -*-===//
+//===- Decisions.h - decisions beside signatures ----------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

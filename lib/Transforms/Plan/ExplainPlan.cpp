@@ -1,4 +1,4 @@
-//===- ExplainPlan.cpp - what is asked about a plan -----------------------===//
+//===- ExplainPlan.cpp - explanations of plans ----------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

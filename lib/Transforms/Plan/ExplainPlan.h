@@ -1,4 +1,4 @@
-//===- ExplainPlan.h - what is asked about a plan ---------------*- C++ -*-===//
+//===- ExplainPlan.h - explanations of plans --------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- MakeDecisions.cpp - between decisions and a problem's plan ---------===//
+//===- MakeDecisions.cpp - conversion of decisions and plans --------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- OperatorGroups.cpp - operators that are decided together -----------===//
+//===- OperatorGroups.cpp - groups of operators ---------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

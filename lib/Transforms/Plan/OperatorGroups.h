@@ -1,4 +1,4 @@
-//===- OperatorGroups.h - operators that are decided together ---*- C++ -*-===//
+//===- OperatorGroups.h - groups of operators -------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

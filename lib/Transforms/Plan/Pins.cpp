@@ -1,4 +1,4 @@
-//===- Pins.cpp - stored forms that the user asks for ---------------------===//
+//===- Pins.cpp - pins ----------------------------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Presets.h - what plan presets ask of each axis -----------*- C++ -*-===//
+//===- Presets.h - presets --------------------------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- SortGroups.cpp - groups in an order in which they can run ----------===//
+//===- SortGroups.cpp - topological order of groups -----------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- SplitWeights.cpp - weights over an axis, and how far that reaches --===//
+//===- SplitWeights.cpp - propagation of split weights --------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- StartPlans.cpp - plans that a search starts from -------------------===//
+//===- StartPlans.cpp - start plans of a search ---------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- StartPlans.h - plans that a search starts from -----------*- C++ -*-===//
+//===- StartPlans.h - start plans of a search -------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

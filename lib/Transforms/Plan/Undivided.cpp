@@ -1,4 +1,4 @@
-//===- Undivided.cpp - what no axis divides -------------------------------===//
+//===- Undivided.cpp - report of undivided tensors ------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

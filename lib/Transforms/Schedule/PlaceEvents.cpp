@@ -1,4 +1,4 @@
-//===- PlaceEvents.cpp - which steps wait for which -----------------------===//
+//===- PlaceEvents.cpp - events between steps -----------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- QueueClock.cpp - what a step knows to be done ----------------------===//
+//===- QueueClock.cpp - vector clocks of queues ---------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- QueueClock.h - what a step knows to be done --------------*- C++ -*-===//
+//===- QueueClock.h - vector clocks of queues -------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Roles.cpp - what operators are to a schedule -----------------------===//
+//===- Roles.cpp - roles of operators in a schedule -----------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

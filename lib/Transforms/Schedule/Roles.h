@@ -1,4 +1,4 @@
-//===- Roles.h - what operators are to a schedule ---------------*- C++ -*-===//
+//===- Roles.h - roles of operators in a schedule ---------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

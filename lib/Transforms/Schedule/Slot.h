@@ -1,4 +1,4 @@
-//===- Slot.h - where an operator runs --------------------------*- C++ -*-===//
+//===- Slot.h - slot of an operator -----------------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

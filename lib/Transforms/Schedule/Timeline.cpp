@@ -1,4 +1,4 @@
-//===- Timeline.cpp - how long the steps take -----------------------------===//
+//===- Timeline.cpp - duration of a schedule ------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

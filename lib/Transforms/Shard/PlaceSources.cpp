@@ -1,4 +1,4 @@
-//===- PlaceSources.cpp - sources in the forms that are wanted ------------===//
+//===- PlaceSources.cpp - forms of sources --------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- PlannedCopies.cpp - copies that a plan names -----------------------===//
+//===- PlannedCopies.cpp - planned copies ---------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- PlannedCopies.h - copies that a plan names ---------------*- C++ -*-===//
+//===- PlannedCopies.h - planned copies -------------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- group.h - what the members of a group share --------------*- C++ -*-===//
+//===- group.h - shared state of a group ------------------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

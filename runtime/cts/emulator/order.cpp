@@ -1,4 +1,4 @@
-//===- order.cpp - whether accesses have an order -------------------------===//
+//===- order.cpp - order of accesses --------------------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

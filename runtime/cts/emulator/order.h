@@ -1,4 +1,4 @@
-//===- order.h - whether accesses have an order -----------------*- C++ -*-===//
+//===- order.h - order of accesses ------------------------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

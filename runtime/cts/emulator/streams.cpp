@@ -1,4 +1,4 @@
-//===- streams.cpp - work in any order that is allowed --------------------===//
+//===- streams.cpp - streams in a random legal order ----------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- messages.cpp - what collectives are made of ------------------------===//
+//===- messages.cpp - messages of collectives -----------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

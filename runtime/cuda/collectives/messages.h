@@ -1,4 +1,4 @@
-//===- messages.h - what collectives are made of ----------------*- C++ -*-===//
+//===- messages.h - messages of collectives ---------------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- api.h - what is called of NVIDIA's libraries -------------*- C++ -*-===//
+//===- api.h - functions of NVIDIA's libraries ------------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- declarations.cpp - the runtime's declarations beside NVIDIA's ------===//
+//===- declarations.cpp - check against NVIDIA's headers ------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- turns.cpp - in which order processes do things together ------------===//
+//===- turns.cpp - common order of joint operations -----------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- turns.h - in which order processes do things together ----*- C++ -*-===//
+//===- turns.h - common order of joint operations ---------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

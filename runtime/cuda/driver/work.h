@@ -1,4 +1,4 @@
-//===- work.h - commands with everything looked up --------------*- C++ -*-===//
+//===- work.h - resolved commands -------------------------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

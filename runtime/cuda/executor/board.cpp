@@ -1,4 +1,4 @@
-//===- board.cpp - what a step says to the host ---------------------------===//
+//===- board.cpp - messages of a step to the host -------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

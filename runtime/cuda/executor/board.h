@@ -1,4 +1,4 @@
-//===- board.h - what a step says to the host -------------------*- C++ -*-===//
+//===- board.h - messages of a step to the host -----------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- enqueue.cpp - puts a step into streams -----------------------------===//
+//===- enqueue.cpp - enqueues a step into streams -------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

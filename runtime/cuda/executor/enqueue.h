@@ -1,4 +1,4 @@
-//===- enqueue.h - puts a step into streams ---------------------*- C++ -*-===//
+//===- enqueue.h - enqueues a step into streams -----------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

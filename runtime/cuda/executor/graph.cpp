@@ -1,4 +1,4 @@
-//===- graph.cpp - a step as one thing ------------------------------------===//
+//===- graph.cpp - CUDA graph of a step -----------------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

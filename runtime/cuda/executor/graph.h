@@ -1,4 +1,4 @@
-//===- graph.h - a step as one thing ----------------------------*- C++ -*-===//
+//===- graph.h - CUDA graph of a step ---------------------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

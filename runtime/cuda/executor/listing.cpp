@@ -1,4 +1,4 @@
-//===- listing.cpp - what each command of a rank does ---------------------===//
+//===- listing.cpp - listing of a rank's commands -------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

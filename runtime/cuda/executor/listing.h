@@ -1,4 +1,4 @@
-//===- listing.h - what each command of a rank does -------------*- C++ -*-===//
+//===- listing.h - listing of a rank's commands -----------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

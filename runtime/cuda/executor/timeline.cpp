@@ -1,4 +1,4 @@
-//===- timeline.cpp - when commands ran -----------------------------------===//
+//===- timeline.cpp - times of commands -----------------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- timeline.h - when commands ran ---------------------------*- C++ -*-===//
+//===- timeline.h - times of commands ---------------------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

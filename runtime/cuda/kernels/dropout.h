@@ -1,4 +1,4 @@
-//===- dropout.h - which weights dropout keeps ------------------*- C++ -*-===//
+//===- dropout.h - dropout masks of attention -------------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

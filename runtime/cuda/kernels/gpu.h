@@ -1,4 +1,4 @@
-//===- gpu.h - what the runtime's own kernels are written in ----*- C++ -*-===//
+//===- gpu.h - GPU builtins for own kernels ---------------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- words.h - what the runtime's own kernels are given -------*- C++ -*-===//
+//===- words.h - arguments of own kernels -----------------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- algorithms.cpp - how cuBLASLt does each product --------------------===//
+//===- algorithms.cpp - cuBLASLt algorithms -------------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- algorithms.h - how cuBLASLt does each product ------------*- C++ -*-===//
+//===- algorithms.h - cuBLASLt algorithms -----------------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

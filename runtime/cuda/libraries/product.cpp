@@ -1,4 +1,4 @@
-//===- product.cpp - a product as cuBLASLt knows it -----------------------===//
+//===- product.cpp - descriptor of a product for cuBLASLt -----------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- product.h - a product as cuBLASLt knows it ---------------*- C++ -*-===//
+//===- product.h - descriptor of a product for cuBLASLt ---------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

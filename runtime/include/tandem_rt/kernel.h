@@ -1,4 +1,4 @@
-//===- kernel.h - what generated kernels and the runtime share --*- C -*-===//
+//===- kernel.h - interface of generated kernels ------------------*- C -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

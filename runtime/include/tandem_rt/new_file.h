@@ -1,4 +1,4 @@
-//===- new_file.h - files that are there whole or not at all ----*- C++ -*-===//
+//===- new_file.h - atomic files --------------------------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- read_guard.h - memory that a file may leave --------------*- C++ -*-===//
+//===- read_guard.h - mapped files that may shrink --------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- report.h - what was hidden, and why not more -------------*- C++ -*-===//
+//===- report.h - report of hidden communication ----------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

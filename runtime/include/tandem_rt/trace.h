@@ -1,4 +1,4 @@
-//===- trace.h - recording when commands run --------------------*- C++ -*-===//
+//===- trace.h - recorder of timelines --------------------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- wholes.h - tensors of the model --------------------------*- C++ -*-===//
+//===- wholes.h - whole parameters from parts -------------------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

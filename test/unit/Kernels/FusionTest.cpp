@@ -1,4 +1,4 @@
-//===- FusionTest.cpp - groups, and that they compute the same ------------===//
+//===- FusionTest.cpp - groups compute equal results ----------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- ProvenCasesTest.cpp - a kernel for whatever has a proof ------------===//
+//===- ProvenCasesTest.cpp - a kernel for every proven operator -----------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

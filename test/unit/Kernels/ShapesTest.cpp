@@ -1,4 +1,4 @@
-//===- ShapesTest.cpp - sizes at which kernels take another way -----------===//
+//===- ShapesTest.cpp - sizes that change a kernel's code -----------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

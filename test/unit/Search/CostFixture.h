@@ -1,4 +1,4 @@
-//===- CostFixture.h - what a plan written in a test costs ------*- C++ -*-===//
+//===- CostFixture.h - costs of plans in tests ------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

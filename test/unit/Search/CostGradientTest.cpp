@@ -1,4 +1,4 @@
-//===- CostGradientTest.cpp - sums that wait, computed by hand ------------===//
+//===- CostGradientTest.cpp - waiting sums, computed by hand --------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

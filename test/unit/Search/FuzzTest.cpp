@@ -1,4 +1,4 @@
-//===- FuzzTest.cpp - texts that are not problems or plans ----------------===//
+//===- FuzzTest.cpp - mutated problems and plans --------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

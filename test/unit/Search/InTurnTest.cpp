@@ -1,4 +1,4 @@
-//===- InTurnTest.cpp - collectives that must not begin early -------------===//
+//===- InTurnTest.cpp - collectives that may not start early --------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- MutationTest.cpp - plans that are not what they say ----------------===//
+//===- MutationTest.cpp - inconsistent plans ------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- SearchEndTest.cpp - when a search has to end -----------------------===//
+//===- SearchEndTest.cpp - time limits of a search ------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- SequenceTest.cpp - changes that others one after another make up ---===//
+//===- SequenceTest.cpp - changes as sequences ----------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

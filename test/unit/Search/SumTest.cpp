@@ -1,4 +1,4 @@
-//===- SumTest.cpp - problems whose costs add up --------------------------===//
+//===- SumTest.cpp - additive problems ------------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

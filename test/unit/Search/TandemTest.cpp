@@ -1,4 +1,4 @@
-//===- Test.cpp - what Tandem's own search claims -------------------===//
+//===- Test.cpp - claims of Tandem's search -------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

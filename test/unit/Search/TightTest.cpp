@@ -1,4 +1,4 @@
-//===- TightTest.cpp - little memory, and stages that are given -----------===//
+//===- TightTest.cpp - little memory and given stages ---------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Cache.h - what was compiled, on disk ---------------------*- C++ -*-===//
+//===- Cache.h - cache of compiled kernels ----------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Passes.h - the way of a kernel, pass by pass -------------*- C++ -*-===//
+//===- Passes.h - pipeline of a kernel --------------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

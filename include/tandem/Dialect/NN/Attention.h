@@ -1,4 +1,4 @@
-//===- Attention.h - what attention reads beside its tensors ----*- C++ -*-===//
+//===- Attention.h - operands of attention ----------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

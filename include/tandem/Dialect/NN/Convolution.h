@@ -1,4 +1,4 @@
-//===- Convolution.h - what a convolution spans -----------------*- C++ -*-===//
+//===- Convolution.h - shape of a convolution -------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

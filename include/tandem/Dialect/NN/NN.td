@@ -1,4 +1,4 @@
-//===- NN.td - what is computed ----------------------------*- tablegen -*-===//
+//===- NN.td - the nn dialect: computation -----------------*- tablegen -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Pooling.td - the largest element of windows ------------ -*- tablegen -*-===//
+//===- Pooling.td - max pooling ----------------------------*- tablegen -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Rounding.h - conversions that a model asks for -----------*- C++ -*-===//
+//===- Rounding.h - mark of a model's own roundings -------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

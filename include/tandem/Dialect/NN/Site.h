@@ -1,4 +1,4 @@
-//===- Site.h - operators that read indices ---------------------*- C++ -*-===//
+//===- Site.h - operators with indices --------------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Facts.h - attributes of a step that is split ------------*- C++ -*-===//
+//===- Facts.h - attributes of a sharded step -------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Planned.h - what a plan decided, in IR -------------------*- C++ -*-===//
+//===- Planned.h - plans in IR ----------------------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

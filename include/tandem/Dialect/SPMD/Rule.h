@@ -1,4 +1,4 @@
-//===- Rule.h - how an operator's dimensions relate ------------*- C++ -*-===//
+//===- Rule.h - sharding rules ----------------------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

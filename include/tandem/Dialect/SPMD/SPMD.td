@@ -1,4 +1,4 @@
-//===- SPMD.td - where the pieces of a tensor are ----------*- tablegen -*-===//
+//===- SPMD.td - the spmd dialect: placement ---------------*- tablegen -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- SPMDInterfaces.td - how forms pass an operator ------*- tablegen -*-===//
+//===- SPMDInterfaces.td - interfaces of signatures --------*- tablegen -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

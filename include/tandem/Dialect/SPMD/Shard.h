@@ -1,4 +1,4 @@
-//===- Shard.h - where a shard of an operator lies --------------*- C++ -*-===//
+//===- Shard.h - positions of shards ----------------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

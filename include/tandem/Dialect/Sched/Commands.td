@@ -1,4 +1,4 @@
-//===- Commands.td - what a queue executes ------------------*- tablegen -*-===//
+//===- Commands.td - commands ------------------------------*- tablegen -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

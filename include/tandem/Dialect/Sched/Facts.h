@@ -1,4 +1,4 @@
-//===- Facts.h - attributes of a step that is scheduled --------*- C++ -*-===//
+//===- Facts.h - attributes of a scheduled step -----------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

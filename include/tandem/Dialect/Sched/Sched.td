@@ -1,4 +1,4 @@
-//===- Sched.td - when it happens --------------------------*- tablegen -*-===//
+//===- Sched.td - the sched dialect: time ------------------*- tablegen -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

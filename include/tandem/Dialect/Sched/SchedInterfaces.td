@@ -1,4 +1,4 @@
-//===- SchedInterfaces.td - what all commands have in common ---*- tablegen -*-===//
+//===- SchedInterfaces.td - interfaces of commands ---------*- tablegen -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

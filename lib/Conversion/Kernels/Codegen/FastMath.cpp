@@ -1,4 +1,4 @@
-//===- FastMath.cpp - what may be done to floating-point arithmetic -------===//
+//===- FastMath.cpp - fast-math flags -------------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- BlockReductions.cpp - what the threads of a team have together -----===//
+//===- BlockReductions.cpp - reductions over a team's threads -------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

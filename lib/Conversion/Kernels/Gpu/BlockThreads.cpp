@@ -1,4 +1,4 @@
-//===- BlockThreads.cpp - who has which elements of a row -----------------===//
+//===- BlockThreads.cpp - elements of a row per thread --------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- GpuMath.cpp - functions that a GPU has no library for --------------===//
+//===- GpuMath.cpp - math functions without GPU library -------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- OwnLoops.cpp - operators with a loop of their own ------------------===//
+//===- OwnLoops.cpp - operators with own loops ----------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

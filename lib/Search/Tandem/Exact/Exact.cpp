@@ -1,4 +1,4 @@
-//===- Exact.cpp - all plans of small problems that may be cheaper --------===//
+//===- Exact.cpp - exact search of small problems -------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

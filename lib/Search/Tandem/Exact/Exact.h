@@ -1,4 +1,4 @@
-//===- Exact.h - all plans that may be cheaper ------------------*- C++ -*-===//
+//===- Exact.h - exact search of small problems -----------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Anneal.cpp - changes that may cost more at first -------------------===//
+//===- Anneal.cpp - simulated annealing -----------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Editor.cpp - a plan that is changed a little -----------------------===//
+//===- Editor.cpp - editor of a plan --------------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

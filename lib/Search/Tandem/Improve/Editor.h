@@ -1,4 +1,4 @@
-//===- Editor.h - a plan that is changed a little ---------------*- C++ -*-===//
+//===- Editor.h - editor of a plan ------------------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- EditorChanges.cpp - changes that can be undone ---------------------===//
+//===- EditorChanges.cpp - reversible changes -----------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- EditorScore.cpp - what an edited plan costs and holds --------------===//
+//===- EditorScore.cpp - cost and memory of an edited plan ----------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Improve.cpp - a plan made better by small changes ------------------===//
+//===- Improve.cpp - improvement by small changes -------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

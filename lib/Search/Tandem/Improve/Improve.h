@@ -1,4 +1,4 @@
-//===- Improve.h - a plan made better by small changes ----------*- C++ -*-===//
+//===- Improve.h - improvement by small changes -----------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Local.cpp - from good plans to better ones -------------------------===//
+//===- Local.cpp - local search -------------------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Local.h - from good plans to better ones -----------------*- C++ -*-===//
+//===- Local.h - local search -----------------------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

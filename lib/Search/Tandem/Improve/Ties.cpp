@@ -1,4 +1,4 @@
-//===- Ties.cpp - one of many plans that cost the same --------------------===//
+//===- Ties.cpp - choice among plans of equal cost ------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

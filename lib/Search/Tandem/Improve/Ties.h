@@ -1,4 +1,4 @@
-//===- Ties.h - one of many plans that cost the same ------------*- C++ -*-===//
+//===- Ties.h - choice among plans of equal cost ----------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Facts.cpp - what a search looks up again and again -----------------===//
+//===- Facts.cpp - lookup tables of a problem -----------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Fold.cpp - operators that repeat -----------------------------------===//
+//===- Fold.cpp - folding of repeated layers ------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

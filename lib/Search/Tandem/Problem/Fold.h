@@ -1,4 +1,4 @@
-//===- Fold.h - operators that repeat ---------------------------*- C++ -*-===//
+//===- Fold.h - folding of repeated layers ----------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

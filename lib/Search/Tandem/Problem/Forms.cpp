@@ -1,4 +1,4 @@
-//===- Forms.cpp - what given signatures need -----------------------------===//
+//===- Forms.cpp - forms needed by given signatures -----------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

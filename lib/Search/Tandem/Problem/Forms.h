@@ -1,4 +1,4 @@
-//===- Forms.h - what given signatures need ---------------------*- C++ -*-===//
+//===- Forms.h - forms needed by given signatures ---------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

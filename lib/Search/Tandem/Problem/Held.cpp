@@ -1,4 +1,4 @@
-//===- Held.cpp - what every plan holds at one place ----------------------===//
+//===- Held.cpp - memory bound at one operator ----------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

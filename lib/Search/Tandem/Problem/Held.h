@@ -1,4 +1,4 @@
-//===- Held.h - what every plan holds at one place --------------*- C++ -*-===//
+//===- Held.h - memory bound at one operator --------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

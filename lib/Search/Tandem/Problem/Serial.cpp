@@ -1,4 +1,4 @@
-//===- Serial.cpp - collectives that nothing can hide ---------------------===//
+//===- Serial.cpp - serial collectives ------------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

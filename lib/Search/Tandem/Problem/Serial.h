@@ -1,4 +1,4 @@
-//===- Serial.h - collectives that nothing can hide -------------*- C++ -*-===//
+//===- Serial.h - serial collectives ----------------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

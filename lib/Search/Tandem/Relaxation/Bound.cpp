@@ -1,4 +1,4 @@
-//===- Bound.cpp - what no plan costs less than ---------------------------===//
+//===- Bound.cpp - lower bound of all plans -------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Bound.h - what no plan costs less than -------------------*- C++ -*-===//
+//===- Bound.h - lower bound of all plans -----------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

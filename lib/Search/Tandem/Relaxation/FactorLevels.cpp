@@ -1,4 +1,4 @@
-//===- FactorLevels.cpp - the distances that a tensor can cost ------------===//
+//===- FactorLevels.cpp - levels of a tensor's factor ---------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- FactorPrices.cpp - what factors cost under some weights ------------===//
+//===- FactorPrices.cpp - prices of factors under weights -----------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Levels.cpp - what a tensor's users cost, per level -----------------===//
+//===- Levels.cpp - cost of a tensor's users per level --------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Relaxation.cpp - a bound for all plans, and forms ------------------===//
+//===- Relaxation.cpp - message passing: bound and forms ------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Relaxation.h - a bound for all plans, and forms ----------*- C++ -*-===//
+//===- Relaxation.h - message passing: bound and forms ----------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- RelaxationValues.cpp - forms that messages suggest -----------------===//
+//===- RelaxationValues.cpp - forms from messages -------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

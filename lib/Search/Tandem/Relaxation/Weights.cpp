@@ -1,4 +1,4 @@
-//===- Weights.cpp - prices that bound plans ------------------------------===//
+//===- Weights.cpp - weights of the bound ---------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

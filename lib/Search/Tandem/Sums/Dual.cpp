@@ -1,4 +1,4 @@
-//===- Dual.cpp - a bound for problems whose costs add up -----------------===//
+//===- Dual.cpp - bound of additive problems ------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Dual.h - a bound for problems whose costs add up ---------*- C++ -*-===//
+//===- Dual.h - bound of additive problems ----------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Game.cpp - the best mean of some sums ------------------------------===//
+//===- Game.cpp - best mean as a matrix game ------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Sum.h - problems whose costs add up ----------------------*- C++ -*-===//
+//===- Sum.h - additive problems --------------------------------*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- SumRooms.cpp - what waits, and what hides it -----------------------===//
+//===- SumRooms.cpp - waiting collectives and their rooms -----------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- SumSearch.cpp - the least of problems that add up ------------------===//
+//===- SumSearch.cpp - best-first search of additive problems -------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

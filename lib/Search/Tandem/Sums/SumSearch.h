@@ -1,4 +1,4 @@
-//===- SumSearch.h - the least of problems that add up ----------*- C++ -*-===//
+//===- SumSearch.h - best-first search of additive problems -----*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- SumTables.cpp - what tensors and variables cost in sums ------------===//
+//===- SumTables.cpp - cost tables of sums --------------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
