@@ -214,7 +214,7 @@ def test_the_document_says_what_happens(tmp_path):
     document = matrix.ROOT / "docs" / "editing-a-schedule.md"
     check = matrix.ROOT / "test" / "Search" / "check_document.py"
     done = subprocess.run(
-        [sys.executable, check, document, "By hand", tmp_path],
+        [sys.executable, check, document, "Example", tmp_path],
         env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
