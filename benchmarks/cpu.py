@@ -102,10 +102,10 @@ def terms_of(report):
 def trace_commands(step, batch, folder):
     """[(kind, seconds)] of the commands of one step."""
     path = pathlib.Path(folder) / "trace.json"
-    step._session.start_trace()
+    step._programs.main.session.start_trace()
     step(batch)
-    step._session.stop_trace()
-    step._session.write_trace(str(path))
+    step._programs.main.session.stop_trace()
+    step._programs.main.session.write_trace(str(path))
     events = json.loads(path.read_text())["traceEvents"]
     return [
         (event["args"]["kind"], event["dur"] * 1e-6)
@@ -306,7 +306,7 @@ def measure_attention(positions, turns, heads=8, width=64):
             pairs.append((ours, torch_attention(model, gradient)))
         terms = terms_of(roofline(step.bytes))
     pairs = pairs[1:]
-    arena = sum(a.bytes for a in step._session.program.rank_programs[0].arenas)
+    arena = sum(a.bytes for a in step._programs.main.session.program.rank_programs[0].arenas)
     return {
         "positions": positions,
         "tandem_s": statistics.median(a for a, _ in pairs),

@@ -57,7 +57,7 @@ def test_a_plain_loop_goes_on_from_the_step_and_back(kind):
     step.load(model=model, optimizer=optimizer)
     if kind in ("SGD", "momentum"):  # which do not count their steps
         assert step.count == 3
-        step._set("step/step", torch.tensor(6))
+        step._state.values.set("step/step", torch.tensor(6))
     losses += [step(batch_of(number)).item() for number in range(6, 9)]
     assert losses == pytest.approx(expected, rel=1e-9)
     step.sync_to(model, optimizer)
@@ -179,7 +179,7 @@ def test_load_state_dict_and_a_scheduler_go_on_with_the_restored_rate():
         for call in calls[::-1] if order else calls:
             call()
         assert other.optimizer.param_groups[0]["lr"] == 0.005
-        other.step._set("buffer/scale", run.model.scale)  # of no state dict
+        other.step._state.values.set("buffer/scale", run.model.scale)  # of no state dict
         assert other.train(3, 6) == expected
 
 

@@ -264,7 +264,10 @@ def check_optimizer(found, eager):
 def train(step, twin, optimizer, batches, rates=None):
     for number, batch in enumerate(batches):
         if rates is not None:
-            for group in (*step._optimizer.param_groups, *optimizer.param_groups):
+            for group in (
+                *step._state.optimizer_dict.optimizer.param_groups,
+                *optimizer.param_groups,
+            ):
                 group["lr"] = rates[number]
         train_beside(step, twin, mse, optimizer, [batch])
     check_optimizer(step.optimizer_state_dict(), optimizer)
@@ -337,7 +340,7 @@ def test_a_checkpoint_has_numbers_of_groups(tmp_path):
     other, *_ = pair(Estimating, "zero")
     other.load(tmp_path)
     train(other, twin, eager, regression(4)[2:])
-    step._optimizer.param_groups[0]["d"] = 0.5
+    step._state.optimizer_dict.optimizer.param_groups[0]["d"] = 0.5
     with pytest.raises(
         tandem.StateError, match=r"parameter group 0: d was set to 0\.5 after .*step\.load"
     ):
@@ -360,7 +363,7 @@ def test_what_eager_raises_refuses_the_step():
     step, twin, eager = pair(Estimating, parameters=groups)
     train(step, twin, eager, regression(2))
     before = step.state_dict()
-    step._optimizer.param_groups[1]["lr"] = 0.3
+    step._state.optimizer_dict.optimizer.param_groups[1]["lr"] = 0.3
     with pytest.raises(tandem.CaptureError, match="its step fails: RuntimeError: rates differ"):
         step(regression(1)[0])
     assert all(torch.equal(v, before[k]) for k, v in step.state_dict().items())
@@ -496,7 +499,7 @@ def test_hyperparameters_by_schedule(name):
     kind, options, schedule, programs = SCHEDULED[name]
     step, twin, eager = pair(kind, **options)
     for number, batch in enumerate(regression(5)):
-        for group in (*step._optimizer.param_groups, *eager.param_groups):
+        for group in (*step._state.optimizer_dict.optimizer.param_groups, *eager.param_groups):
             group |= {key: values[number] for key, values in schedule.items()}
         train(step, twin, eager, [batch])
     assert len(step._programs.sessions) == 1 + programs
@@ -512,7 +515,7 @@ def test_hyperparameters_by_schedule(name):
 )
 def test_what_may_not_change(kind, options, name, value):
     step, *_ = pair(kind, lr=0.1, **options)
-    step._optimizer.param_groups[0][name] = value
+    step._state.optimizer_dict.optimizer.param_groups[0][name] = value
     with pytest.raises(
         tandem.StateError, match=f"group 0: {name} is {value}, expected .* as captured"
     ):

@@ -362,6 +362,7 @@ def test_other_numbers_of_processes(train, tmp_path, plan):
 HOLDS = """
 import os, sys, torch, tandem
 from test_saving import *
+from tandem.session.values import Values
 how = dict(mesh="data=2", plan="zero")
 run = Run(**how)
 run.step.save(sys.argv[1])
@@ -372,7 +373,7 @@ box, read = shards.Reader.box, []
 def count(*args):
     read.append(box(*args))
     return read[-1]
-tandem.Step.value, shards.Reader.box = refuse, count
+Values.read, shards.Reader.box = refuse, count
 run.step.save(sys.argv[1])
 run.step.load(sys.argv[1])
 print(sum(v.nbytes for v in read) / whole)
@@ -1353,7 +1354,7 @@ def test_what_no_checkpoint_can_hold(tmp_path):
 def test_values_that_are_damaged_are_not_saved(tmp_path):
     step = small_run()
     step.save(tmp_path)
-    step._session.begin_loading("a test")
+    step._programs.main.session.begin_loading("a test")
     with pytest.raises(tandem.CheckpointError, match="is damaged by a step that failed"):
         step.save(tmp_path)
     step.load(tmp_path)

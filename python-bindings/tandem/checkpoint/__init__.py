@@ -29,31 +29,32 @@ _MOST_NAMES = 3  # of parameters in a warning
 
 
 class StoredValues:
-    """The values of a step that outlive it: `places` {key: (session, its argument)}, `wholes`, `unused` {key: tensor}
+    """The values of a step that outlive it: `places` {key: (session, index)} with their `arguments` there, `unused` {key: tensor}
     those that the Program does not use, and `missing` {key: argument} of these what has no value yet.
     """
 
-    def __init__(self, step):
-        self.ranks, self.places, self.wholes = list(step._session.ranks), {}, {}
-        arguments = step._arguments
-        self.sessions = step._programs.sessions
+    def __init__(self, values):
+        """`values` are the `Values` of the step."""
+        self.ranks, self.places, self.arguments = list(values.ranks), {}, {}
+        known = values.arguments
+        self.sessions = values.sessions
         for session in self.sessions:
-            for index, whole in enumerate(session.arguments):
-                key = f"{whole.role}/{whole.name}"
-                if whole.role in indices.STORED and key not in self.places and key in arguments:
-                    self.places[key], self.wholes[key] = (session, index), whole
+            for index, argument in enumerate(session.arguments):
+                key = f"{argument.role}/{argument.name}"
+                if argument.role in indices.STORED and key not in self.places and key in known:
+                    self.places[key], self.arguments[key] = (session, index), argument
         beside = {
             key: argument if argument.value is None else argument.value
-            for key, argument in arguments.items()
+            for key, argument in known.items()
             if argument.role in ("parameter", "buffer") and key not in self.places
-        } | step._kept
+        } | values.kept
         stored = {k: v for k, v in beside.items() if k.startswith(("parameter/", "buffer/"))}
         self.unused = {k: v for k, v in stored.items() if isinstance(v, torch.Tensor)}
         self.missing = {k: v for k, v in stored.items() if k not in self.unused}
 
     def describe(self):
         """{key: (type, shape)} of those that have values."""
-        described = {k: (w.type, tuple(w.shape)) for k, w in self.wholes.items()}
+        described = {k: (a.type, tuple(a.shape)) for k, a in self.arguments.items()}
         return described | {
             k: (layout.name_of(t.dtype), tuple(t.shape)) for k, t in self.unused.items()
         }
@@ -75,9 +76,9 @@ def _path_of(folder, instead=""):
         ) from None
 
 
-def _training_of(step, scheduler):
-    names = dict(step._parameters_in_order())
-    return Training(step._optimizer, names, scheduler, step._check_groups)
+def _training_of(state, scheduler):
+    own = state.optimizer_dict
+    return Training(own.optimizer, dict(own.parameters()), scheduler, own.check_groups)
 
 
 def _ranks(job, ranks):
@@ -99,19 +100,20 @@ def _encoded(extra):
         ) from None
 
 
-def save(step, folder, scheduler=None, extra=None):
-    """What `Step.save` says."""
+def save(state, folder, scheduler=None, extra=None):
+    """What `Step.save` says, of the `TrainState` of a step."""
     job, folder = jobs.join(), _path_of(folder)
     what = f"checkpoint {folder!r}"
 
     def begin():
-        _check_whole(step, what)
+        _check_whole(state.values, what)
         notes = _encoded(extra)
-        counts = {n: step._counts.of(n, step.count) for n in step._programs.updated}
-        return _training_of(step, scheduler).save() | {"counts": counts}, notes
+        counting, own = state.optimizer_dict.counting, state.values
+        counts = {n: counting.of(n, own.count) for n in own.updated}
+        return _training_of(state, scheduler).save() | {"counts": counts}, notes
 
     training, extra = jobs.together(job, "save", begin)
-    values = StoredValues(step)
+    values = StoredValues(state.values)
     shares = layout.share_out(values, _ranks(job, values.ranks))
     process = 0 if job is None else job.process
     with _saving_in(job, folder, what) as token:
@@ -131,10 +133,10 @@ def save(step, folder, scheduler=None, extra=None):
             indices.remove_unnamed(folder)
 
 
-def _write_shard(job, folder, name, parts, what):
+def _write_shard(job, folder, name, boxes, what):
     def write(stop):
         with _told_as_error(what, name):
-            return shards.write(folder, name, parts, stop)
+            return shards.write(folder, name, boxes, stop)
 
     try:
         return jobs.keep_together(job, "save", write)
@@ -143,9 +145,9 @@ def _write_shard(job, folder, name, parts, what):
         raise
 
 
-def _check_whole(step, what):
-    step._check_values()
-    damaged = [f"{t.role}/{t.name}" for t in step.store.tensors if t.damaged]
+def _check_whole(values, what):
+    values.check_missing()
+    damaged = values.damaged
     if damaged:
         raise CheckpointError(
             f"{what}: {damaged[0]!r} is damaged by a step that failed, expected values that are whole: load them first"
@@ -223,26 +225,26 @@ def _index_of(values, shares, every, training, extra):
         for key, (type_name, shape) in values.describe().items()
     }
     for number, share in enumerate(shares):
-        for part, begin in zip(share, shards.begins(share), strict=True):
-            piece = indices.Piece(number, begin, part.offsets, part.extents)
-            tensors[part.key].pieces.append(piece)
+        for box, begin in zip(share, shards.begins(share), strict=True):
+            piece = indices.Piece(number, begin, box.offsets, box.extents)
+            tensors[box.key].pieces.append(piece)
     return indices.Index(tensors, every, training, extra)
 
 
 # Loading
 
 
-def load(step, folder, scheduler=None):
-    """What `Step.load` says."""
+def load(state, folder, scheduler=None):
+    """What `Step.load` says, of the `TrainState` of a step."""
     instead = " (values of torch objects: step.load(model=..., optimizer=...))"
     job, folder = jobs.join(), _path_of(folder, instead)
     what = f"checkpoint {folder!r}"
-    values = StoredValues(step)
+    values = StoredValues(state.values)
 
     def check():
         index, digest = indices.read(folder)
-        training = _training_of(step, scheduler)
-        fitted = fit(step, values, index, training, what)
+        training = _training_of(state, scheduler)
+        fitted = fit(state, values, index, training, what)
         shards.check_sizes(folder, index.shards)
         return index, digest, training, fitted
 
@@ -257,17 +259,17 @@ def load(step, folder, scheduler=None):
 
     def read(stop):
         try:
-            _read(step, values, fitted, shards.Reader(folder, index.shards), stop)
+            _read(state.values, values, fitted, shards.Reader(folder, index.shards), stop)
         except OSError as error:
             raise CheckpointError(f"{what}: cannot be read: {error.strerror}") from error
 
     jobs.keep_together(job, "load", read)
     for session in values.sessions:
         session.end_loading()
-    step._counts.load(fitted.counts, step.count)
+    state.optimizer_dict.counting.load(fitted.counts, state.values.count)
     training.restore(fitted.training)
-    step._missing.clear()
-    step._took_over()
+    state.values.forget_missing()
+    state.watching.took_over()
     if fitted.frozen and process == 0:
         _tell_of_frozen(what, fitted.frozen)
     return fitted.extra
@@ -282,9 +284,9 @@ def _tell_of_frozen(what, names):
     )
 
 
-def _read(step, values, fitted, reader, stop):
-    """What the ranks of this process have, box by box."""
-    tensors, own = fitted.tensors, set(values.ranks)
+def _read(values, stored, fitted, reader, stop):
+    """Reads what the ranks of this process have, box by box, into the `stored` ones of `values`."""
+    tensors, own = fitted.tensors, set(stored.ranks)
 
     def box(key, offsets, extents):
         if stop():
@@ -294,7 +296,7 @@ def _read(step, values, fitted, reader, stop):
         ranges = (slice(o, o + e) for o, e in zip(offsets, extents, strict=True))
         return fitted.fresh[key][tuple(ranges)]
 
-    for key, (session, number) in values.places.items():
+    for key, (session, number) in stored.places.items():
         if key not in tensors and key not in fitted.fresh:
             continue
         for (offsets, extents), places in layout.boxes(session, number).items():
@@ -303,7 +305,7 @@ def _read(step, values, fitted, reader, stop):
                 data = layout.as_bytes(box(key, offsets, extents))
                 for member, rank in here:
                     session.write_slice(member, rank, 0, data)
-    for key in (*values.unused, *values.missing):
+    for key in (*stored.unused, *stored.missing):
         if key in tensors:
             shape = tensors[key].shape
-            step._keep(key, box(key, (0,) * len(shape), shape).clone())
+            values.keep(key, box(key, (0,) * len(shape), shape).clone())

@@ -24,9 +24,9 @@ class Fit:
     extra: object
 
 
-def fit(step, values, index, training, what):
-    """Changes nothing. Raises CheckpointError."""
-    names = _names(step, index.tensors)
+def fit(state, values, index, training, what):
+    """`state` is the `TrainState` of the step, `values` its `StoredValues`. Changes nothing. Raises CheckpointError."""
+    names = _names(state, index.tensors)
     tensors = {_renamed_key(key, names): stored for key, stored in index.tensors.items()}
     for role in ("parameter", "buffer"):
         _check_tensors(what, tensors, values, role)
@@ -34,19 +34,20 @@ def fit(step, values, index, training, what):
         counts = _counts(index.training["counts"], names)
         groups = training.check(index.training, what, names, counts.keys())
         extra = plain.decode(index.extra)
-        _check_counted(step, tensors, counts)
-    fresh = _fresh_states(step, values, tensors, counts)
+        _check_counted(state.values, tensors, counts)
+    fresh = _fresh_states(state, values, tensors, counts)
     for role in ("state", "step", "seed"):
         _check_tensors(what, tensors, values, role, fresh)
-    frozen = sorted(step._programs.updated - counts.keys())
+    frozen = sorted(state.values.updated - counts.keys())
     return Fit(tensors, fresh, frozen, counts | dict.fromkeys(frozen, 0), groups, extra)
 
 
-def _names(step, tensors):
+def _names(state, tensors):
     """{name of a parameter or buffer there: its name in the step}."""
     pairs = [key.split("/", 1) for key in tensors]
     saved = [name for role, name in pairs if role in ("parameter", "buffer")]
-    return renamed(saved, step._by_name().keys() | {a.name for a in step._arguments.values()})
+    arguments = state.values.arguments.values()
+    return renamed(saved, state.model_dict.by_name().keys() | {a.name for a in arguments})
 
 
 def _renamed_key(key, names):
@@ -68,19 +69,20 @@ def _counts(counts, names):
     return {names[name]: count for name, count in counts.items()}
 
 
-def _check_counted(step, tensors, counts):
+def _check_counted(values, tensors, counts):
     """What has a state has taken steps."""
-    for argument in step._arguments.values():
+    for argument in values.arguments.values():
         if argument.role == "state" and argument.key in tensors and argument.of not in counts:
             raise ValueError(f"no count of the steps of parameter {argument.of!r}")
 
 
-def _fresh_states(step, values, tensors, counts):
+def _fresh_states(state, values, tensors, counts):
     """{key: value} of the states of parameters that the checkpoint has not trained, as before their first step."""
     fresh = {}
-    for argument in (step._arguments[key] for key in values.wholes if key not in tensors):
+    arguments = state.values.arguments
+    for argument in (arguments[key] for key in values.arguments if key not in tensors):
         if argument.role == "state" and argument.of not in counts:
-            states = step._captured.states(argument.of, fresh=True)
+            states = state.optimizer_dict.captured.states(argument.of, fresh=True)
             name = argument.name.removesuffix(f".{argument.of}")
             fresh[argument.key] = checked(argument, states[name])
     return fresh

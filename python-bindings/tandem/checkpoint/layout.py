@@ -14,12 +14,12 @@ from ..base.types import DTYPES, name_of
 
 
 @dataclass
-class Part:
-    """A box that a process writes; `read(offset, buffer)` copies bytes of it, of one that is here."""
+class Box:
+    """A box of a value, which a process writes; `read(offset, buffer)` copies bytes of it, of one that is here."""
 
     key: str
     type: str
-    shape: tuple  # of the whole
+    shape: tuple  # of the value
     offsets: tuple
     extents: tuple
     read: Any = None
@@ -45,33 +45,33 @@ def boxes(session, index):
 
 
 def share_out(values, ranks):
-    """[[Part]] by process. `ranks` are the lists of ranks of all processes; `values` is a step's `StoredValues`."""
+    """[[Box]] by process. `ranks` are the lists of ranks of all processes; `values` is a step's `StoredValues`."""
     process_of = {rank: process for process, own in enumerate(ranks) for rank in own}
     shares, loads = [[] for _ in ranks], [0] * len(ranks)
 
-    def give(part, candidates):
+    def give(box, candidates):
         process = min(candidates, key=lambda p: (loads[p], p))
-        loads[process] += part.bytes
-        shares[process].append(part)
+        loads[process] += box.bytes
+        shares[process].append(box)
         return process
 
     for key, (session, index) in values.places.items():
-        whole = values.wholes[key]
+        argument = values.arguments[key]
         for (offsets, extents), places in boxes(session, index).items():
             if not math.prod(extents):
                 continue
-            part = Part(key, whole.type, tuple(whole.shape), offsets, extents)
-            process = give(part, {process_of[rank] for _, rank in places})
+            box = Box(key, argument.type, tuple(argument.shape), offsets, extents)
+            process = give(box, {process_of[rank] for _, rank in places})
             member, rank = next(p for p in places if process_of[p[1]] == process)
-            part.read = _reader(session, member, rank)
+            box.read = _reader(session, member, rank)
     for key, tensor in values.unused.items():
         if tensor.numel():
             shape = tuple(tensor.shape)
-            part = Part(key, name_of(tensor.dtype), shape, (0,) * len(shape), shape)
-            part.read = _reader_of(tensor)
-            give(part, [0])
+            box = Box(key, name_of(tensor.dtype), shape, (0,) * len(shape), shape)
+            box.read = _reader_of(tensor)
+            give(box, [0])
     for share in shares:
-        share.sort(key=lambda part: (-DTYPES[part.type].itemsize, part.key, part.offsets))
+        share.sort(key=lambda box: (-DTYPES[box.type].itemsize, box.key, box.offsets))
     return shares
 
 

@@ -61,16 +61,16 @@ class _File:
         files.sync(self.number)
 
 
-def _header(parts):
+def _header(boxes):
     """The bytes in front of the tensors; a multiple of 8, so that types lie at multiples of their size."""
     header, at = {}, 0
-    for part in parts:
-        header[part.name] = {
-            "dtype": SAFETENSORS[part.type],
-            "shape": list(part.extents),
-            "data_offsets": [at, at + part.bytes],
+    for box in boxes:
+        header[box.name] = {
+            "dtype": SAFETENSORS[box.type],
+            "shape": list(box.extents),
+            "data_offsets": [at, at + box.bytes],
         }
-        at += part.bytes
+        at += box.bytes
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     return len(text).to_bytes(_LENGTH_BYTES, "little") + text
@@ -140,15 +140,15 @@ def _fill(writer, sources, stop):
     return total
 
 
-def write(folder, name, parts, stop):
-    """Writes the parts, and says what the file is. Raises OSError, and Stopped once `stop()` says so: then there is no
+def write(folder, name, boxes, stop):
+    """Writes the boxes, and says what the file is. Raises OSError, and Stopped once `stop()` says so: then there is no
     such file.
     """
     path = os.path.join(folder, name)
-    header = _header(parts)
+    header = _header(boxes)
     first = torch.frombuffer(bytearray(header), dtype=torch.uint8)
     sources = [(len(header), lambda at, out: out.copy_(first[at : at + len(out)]))]
-    sources += [(part.bytes, part.read) for part in parts]
+    sources += [(box.bytes, box.read) for box in boxes]
     try:
         with _workers(3, "tandem-save") as pool:
             writer = _Writer(_File(path + PART), pool, stop)
@@ -163,10 +163,10 @@ def write(folder, name, parts, stop):
     return Shard(name, total, CHUNK, hashes)
 
 
-def begins(parts):
+def begins(boxes):
     """The byte of the shard where each begins."""
-    sizes = (part.bytes for part in parts)
-    return list(itertools.accumulate(sizes, initial=len(_header(parts))))[:-1]
+    sizes = (box.bytes for box in boxes)
+    return list(itertools.accumulate(sizes, initial=len(_header(boxes))))[:-1]
 
 
 # Reading

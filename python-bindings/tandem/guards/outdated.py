@@ -11,8 +11,8 @@ from torch.utils.weak import WeakIdKeyDictionary
 from ..errors import StateError
 from ..tracing.unregistered import named_buffers
 
-# The step that trains a parameter.
-_step_of = WeakIdKeyDictionary()
+# The `Watching` of the step that trains a parameter.
+_watching_of = WeakIdKeyDictionary()
 
 
 # What each step trains, as long as it is there.
@@ -24,10 +24,11 @@ class Trained:
     of its own.
     """
 
-    def __init__(self, step, parameters):
-        """`parameters` are (name, tensor)."""
-        self._step = weakref.ref(step)
-        named = (*parameters, *named_buffers(step._watch.model, step._optimizer))
+    def __init__(self, watching, parameters, model, optimizer_dict, programs):
+        """`watching` is the step's `Watching`, which owns this, `parameters` are (name, tensor)."""
+        self._watching = weakref.ref(watching)
+        self._optimizer_dict, self._programs = optimizer_dict, programs
+        named = (*parameters, *named_buffers(model, optimizer_dict.optimizer))
         self._names = {id(tensor): name for name, tensor in named}
         # An id is that of one tensor as long as it is there.
         self._held = [tensor for _, tensor in named]
@@ -46,26 +47,30 @@ class Trained:
 
     def _written(self):
         """The ids of what the step writes to."""
-        written = self._step()._programs.written
+        written = self._programs.written
         return {key for key, name in self._names.items() if name in written}
+
+    @property
+    def _store(self):
+        return self._programs.main.session.store
 
     def _shared(self, other):
         """What another step writes to of what this one has: (name of a tensor, of a parameter with a state of one optimizer), or None."""
-        one, two = self._step(), other._step()
-        if one.store is two.store:
+        one, two = self._optimizer_dict, other._optimizer_dict
+        if self._store is other._store:
             return None, None
         written = other._written()
         both = [name for key, name in self._names.items() if key in written]
-        states = one._states() if one._optimizer is two._optimizer else ()
+        states = one.states() if one.optimizer is two.optimizer else ()
         return next(iter(both), None), next((name for name in both if name in states), None)
 
     def _known(self, other):
-        step = other._step()
-        if step is None or other is self:
+        if other._watching() is None or other is self:
             return None, None
         programs, shared = self._common.get(other, (0, None))
-        if programs != step._programs.count:
-            programs, shared = self._common[other] = step._programs.count, self._shared(other)
+        count = other._programs.count
+        if programs != count:
+            programs, shared = self._common[other] = count, self._shared(other)
         return shared
 
     def check(self):
@@ -97,13 +102,13 @@ def names_of_state(model):
         return list(model.state_dict())
 
 
-def expect_current_values(model, named, step):
-    """From now on an AveragedModel takes parameters of `model` only while they are those of the step, and `state_dict` warns
+def expect_current_values(model, named, watching):
+    """From now on an AveragedModel takes parameters of `model` only while they are those of the step that `watching` is of, and `state_dict` warns
     of others. So does this, if another step has trained them.
     """
     warn_of_old(model, "tandem.compile", 5)
     for _, parameter in named:
-        _step_of[parameter] = weakref.ref(step)
+        _watching_of[parameter] = weakref.ref(watching)
     for name in ("__init__", "update_parameters"):
         function = getattr(AveragedModel, name)
         if not hasattr(function, "tandem"):
@@ -114,19 +119,19 @@ def expect_current_values(model, named, step):
 
 def is_old(tensor):
     """Whether a step has trained a parameter on since the torch model had its values."""
-    step = _step_of[tensor]() if tensor in _step_of else None
-    return step is not None and step.is_ahead
+    watching = _watching_of[tensor]() if tensor in _watching_of else None
+    return watching is not None and watching.is_ahead
 
 
 def _steps_ahead(model):
     """Those that have trained on since the model had their values."""
-    steps = {_step_of[p]() for p in model.parameters() if p in _step_of} - {None}
-    return [step for step in steps if step.is_ahead]
+    every = {_watching_of[p]() for p in model.parameters() if p in _watching_of} - {None}
+    return [watching for watching in every if watching.is_ahead]
 
 
 def warn_of_old(model, what, level):
     """Not where the model was given values of its own: the next step will say so."""
-    if any(not step.sees_changes() for step in _steps_ahead(model)):
+    if any(not watching.sees_changes() for watching in _steps_ahead(model)):
         warnings.warn(
             f"{what}: the model has the values that it had before the last steps, as a compiled step keeps its own; expected"
             " step.sync_to(model) in front of it, or step.state_dict()",
@@ -135,12 +140,12 @@ def warn_of_old(model, what, level):
         )
 
 
-def warn_of_others(model, step):
-    """Of steps that have trained on the model that `step` takes the values of."""
+def warn_of_others(model, watching):
+    """Warns of steps that have trained on a model that the step of `watching` takes the values of."""
     parameters = {id(parameter) for parameter in model.parameters()}
     for other in _every:
-        one = other._step()
-        if one in (None, step) or not one.is_ahead or one.sees_changes():
+        one = other._watching()
+        if one in (None, watching) or not one.is_ahead or one.sees_changes():
             continue
         if parameters & other._written():
             warnings.warn(

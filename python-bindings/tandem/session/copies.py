@@ -13,31 +13,31 @@ from ..tracing.unregistered import tensors_under
 from ..tracing.wrappers import plain_name, renamed
 
 
-def _names(step, model):
+def _names(state, model):
     """{plain name in the model: that in the step}, which differ by what wraps one of the two."""
     if not isinstance(model, torch.nn.Module):
         raise StateError(f"model is {type(model).__name__}, expected a torch.nn.Module")
-    names = [plain_name(name) for name, _ in _named(step, model)]
-    return renamed(names, [plain_name(name) for name in step._by_name()])
+    names = [plain_name(name) for name, _ in _named(state, model)]
+    return renamed(names, [plain_name(name) for name in state.model_dict.by_name()])
 
 
-def _named(step, model):
+def _named(state, model):
     """[(name, tensor)] of parameters and buffers, tied names too, and of what the step's model has not registered."""
     own = (model.named_parameters, model.named_buffers)
     named = [pair for list_all in own for pair in list_all(remove_duplicate=False)]
-    return [*named, *tensors_under(model, step.unregistered).items()]
+    return [*named, *tensors_under(model, state.model_dict.unregistered).items()]
 
 
-def _tensors_of(step, model):
+def _tensors_of(state, model):
     """{name in the step: tensor as it is stored} of parameters and buffers, tied names and those of no state dict too."""
-    names = _names(step, model)
-    return {names[plain_name(n)]: as_real(tensor) for n, tensor in _named(step, model)}
+    names = _names(state, model)
+    return {names[plain_name(n)]: as_real(tensor) for n, tensor in _named(state, model)}
 
 
-def _pairs(step, model):
+def _pairs(state, model):
     """[(argument, [(Named, tensors of the model)])]: what both have, each once; an error where they differ."""
-    named = _tensors_of(step, model)
-    own = {plain_name(n): value for n, value in step._by_name().items()}
+    named = _tensors_of(state, model)
+    own = {plain_name(n): value for n, value in state.model_dict.by_name().items()}
     for name in (*own, *named):
         if name not in own or name not in named:
             raise StateError(
@@ -54,12 +54,12 @@ def _pairs(step, model):
     return list(pairs.values())
 
 
-def _part(step, model):
+def _part(state, model):
     """Gives buffers memory of their own that lie in that of another tensor, and do not in the step: eager has put other tensors
     in their place since. So it does with those that are expanded, which have no memory for all of their elements.
     """
-    named = {plain_name(n): v for n, v in step._by_name().items()}
-    tensors, names = _tensors_of(step, model), _names(step, model)
+    named = {plain_name(n): v for n, v in state.model_dict.by_name().items()}
+    tensors, names = _tensors_of(state, model), _names(state, model)
     memory, new = Memory(tensors.items()), {}
     for prefix, module in model.named_modules():
         for key, tensor in module._buffers.items():
@@ -93,20 +93,20 @@ def _check(name, kind, tensor):
         )
 
 
-def copy_in(step, model, optimizer):
+def copy_in(state, model, optimizer):
     """What `Step.load` says."""
     values = {}
     if model is not None:
-        pairs = [pair for pair in _pairs(step, model) if pair[0].role != "state"]
-        warn_of_others(model, step)
+        pairs = [pair for pair in _pairs(state, model) if pair[0].role != "state"]
+        warn_of_others(model, state.watching)
         values = {argument.key: _taken(whats) for argument, whats in pairs}
-    state = None
+    optimizer_state = None
     if optimizer is not None:
-        _check_optimizer(step, optimizer)
-        state = optimizer.state_dict()
-    step._take(values, state)
-    if model is step._watch.model:
-        step.is_ahead = False
+        _check_optimizer(state, optimizer)
+        optimizer_state = optimizer.state_dict()
+    state.take(values, optimizer_state)
+    if state.watching.is_model(model):
+        state.watching.is_ahead = False
 
 
 def _taken(whats):
@@ -122,56 +122,74 @@ def _taken(whats):
     return value
 
 
-def _check_optimizer(step, optimizer):
-    if type(optimizer) is not type(step._optimizer):
-        raise StateError(
-            f"optimizer is {type(optimizer).__qualname__}, expected {type(step._optimizer).__qualname__}"
-        )
+def _check_optimizer(state, optimizer):
+    found, expected = type(optimizer), type(state.optimizer_dict.optimizer)
+    if found is not expected:
+        raise StateError(f"optimizer is {found.__qualname__}, expected {expected.__qualname__}")
 
 
-def copy_out(step, model, optimizer, rank):
+def copy_out(state, model, optimizer, rank):
     """What `Step.sync_to` says."""
     if model is None and optimizer is None:
         raise StateError("sync_to: expected a model, an optimizer, or both")
-    pairs = _pairs(step, model) if model is not None else ()
-    if model is not None and step._has(rank):
-        _part(step, model)
-        pairs = _pairs(step, model)
-    parameters = _parameters(step, optimizer) if optimizer is not None else ()
-    step._check_values()
-    with torch.no_grad():
-        for argument, whats in pairs:
-            value = step.value(argument.key, rank)
-            for named, tensors in whats if step._has(rank) else ():
-                for tensor in {id(t): t for t in tensors}.values():
-                    tensor.copy_(named.of(value))
-    count = step.value("step/step") if parameters else None
-    entries_of = {i: e for i, _, e in step._optimizer_state(count, rank)} if parameters else {}
-    # What the step does not train, its optimizer has, and goes on with when that thaws.
-    kept = step._untrained_state() if optimizer not in (None, step._optimizer) else {}
-    for index, (parameter, name) in enumerate(parameters):
-        if step._has(rank) and (name in step._programs.updated or index in kept):
-            _give(optimizer.state, parameter, kept.get(index) or entries_of.get(index, {}))
-    if optimizer is not None and optimizer is not step._optimizer:
-        hyperparameters.restore(optimizer, step._optimizer.state_dict()["param_groups"])
+    is_here, own = state.values.is_here(rank), state.optimizer_dict.optimizer
+    pairs = _pairs(state, model) if model is not None else ()
+    if model is not None and is_here:
+        _part(state, model)
+        pairs = _pairs(state, model)
+    parameters = _parameters(state, optimizer) if optimizer is not None else ()
+    state.values.check_missing()
+    _copy_values(state, pairs, rank)
+    _copy_entries(state, optimizer, parameters, rank)
     if optimizer is not None:
-        groups = step._groups(optimizer.state_dict()["param_groups"], rank)
-        if step._has(rank):
-            hyperparameters.restore(optimizer, groups)
-    own = model is step._watch.model
-    step._took_over(own, optimizer is step._optimizer)
-    if own and step._has(rank):
-        step.is_ahead = False
+        _copy_groups(state, optimizer, rank)
+    is_own = state.watching.is_model(model)
+    state.watching.took_over(is_own, optimizer is own)
+    if is_own and is_here:
+        state.watching.is_ahead = False
 
 
-def _parameters(step, optimizer):
+@torch.no_grad()
+def _copy_values(state, pairs, rank):
+    """Into the tensors of a model, one value at a time."""
+    for argument, whats in pairs:
+        value = state.values.read(argument.key, rank)
+        for named, tensors in whats if state.values.is_here(rank) else ():
+            for tensor in {id(t): t for t in tensors}.values():
+                tensor.copy_(named.of(value))
+
+
+def _copy_entries(state, optimizer, parameters, rank):
+    """Into the state of an optimizer, of its `parameters` with their names in the step."""
+    own = state.optimizer_dict
+    count = state.values.read("step/step") if parameters else None
+    entries_of = {i: e for i, _, e in own.entries(count, rank)} if parameters else {}
+    # What the step does not train, its optimizer has, and goes on with when that thaws.
+    kept = own.untrained() if optimizer not in (None, own.optimizer) else {}
+    for index, (parameter, name) in enumerate(parameters):
+        if state.values.is_here(rank) and (name in state.values.updated or index in kept):
+            _give(optimizer.state, parameter, kept.get(index) or entries_of.get(index, {}))
+
+
+def _copy_groups(state, optimizer, rank):
+    """Into the parameter groups of an optimizer."""
+    own = state.optimizer_dict
+    if optimizer is not own.optimizer:
+        hyperparameters.restore(optimizer, own.optimizer.state_dict()["param_groups"])
+    groups = own.groups(optimizer.state_dict()["param_groups"], rank)
+    if state.values.is_here(rank):
+        hyperparameters.restore(optimizer, groups)
+
+
+def _parameters(state, optimizer):
     """[(parameter of the optimizer, its name in the step)]."""
-    _check_optimizer(step, optimizer)
-    step._check_groups(optimizer.state_dict()["param_groups"], "optimizer")
+    _check_optimizer(state, optimizer)
+    own, arguments = state.optimizer_dict, state.values.arguments
+    own.check_groups(optimizer.state_dict()["param_groups"], "optimizer")
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    pairs = [(parameters[index], name) for index, name in step._parameters_in_order()]
+    pairs = [(parameters[index], name) for index, name in own.parameters()]
     for parameter, name in pairs:
-        shape = step._arguments[f"parameter/{name}"].shape
+        shape = arguments[f"parameter/{name}"].shape
         if tuple(parameter.shape) != tuple(shape):
             raise StateError(
                 f"optimizer: has shape {list(parameter.shape)} in place of {name!r}, expected {list(shape)}"

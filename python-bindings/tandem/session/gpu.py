@@ -32,14 +32,14 @@ def put(session, index, value):
 
 def take(session, index, device):
     """A result as a new tensor on `device`."""
-    whole = session.results[index]
+    kind = session.results[index]
     if session.is_direct_result(index):
-        tensor = empty(tuple(whole.shape), DTYPES[whole.type], device)
+        tensor = empty(tuple(kind.shape), DTYPES[kind.type], device)
         session.get_result_directly(
-            index, whole.type, list(whole.shape), tensor.data_ptr(), stream_of(device)
+            index, kind.type, list(kind.shape), tensor.data_ptr(), stream_of(device)
         )
         return tensor
-    tensor = torch.empty(tuple(whole.shape), dtype=DTYPES[whole.type])
+    tensor = torch.empty(tuple(kind.shape), dtype=DTYPES[kind.type])
     session.get_result(index, tensor)
     return tensor.to(device)
 

@@ -77,9 +77,13 @@ class Loaded:
         other.module = module
         return other
 
-    def set(self, key, value, root=None):
+    def index_of(self, key):
+        """Of the argument in the session; negative where the Program does not use it."""
         role, _, name = key.partition("/")
-        index = self.session.find_argument(role, name)
+        return self.session.find_argument(role, name)
+
+    def set(self, key, value, root=None):
+        index = self.index_of(key)
         if index < 0:  # An argument that the step does not use is not in the Program.
             return
         with guarded(key, value):
@@ -114,8 +118,9 @@ class Loaded:
         return self.module.returned.build(self.result)
 
 
-def read(whole, get, index, rank=None):
-    tensor = torch.empty(tuple(whole.shape), dtype=DTYPES[whole.type])
+def read(kind, get, index, rank=None):
+    """The whole value of an argument or result, whose type and shape `kind` has."""
+    tensor = torch.empty(tuple(kind.shape), dtype=DTYPES[kind.type])
     get(index, tensor, rank)
     return tensor
 
@@ -210,9 +215,8 @@ class Programs:
 
     def holder(self, key):
         """The `Loaded` that has the argument: of a parameter that has thawed, the first one has no state."""
-        role, _, name = key.partition("/")
         every = [self.main, *self._others.values()]
-        return next((l for l in every if l.session.find_argument(role, name) >= 0), self.main)
+        return next((l for l in every if l.index_of(key) >= 0), self.main)
 
     @property
     def sessions(self):
@@ -476,8 +480,8 @@ def _preset(planner, mesh):
     return "data-parallel" if "data" in mesh or len(mesh) < 2 else "replicate"
 
 
-def describe(step):
-    """One line for people: model, optimizer, mesh and plan, and the batch."""
+def describe(step, words):
+    """One line for people: model, optimizer, mesh and plan, and the batch. `words` are those of the options."""
     program, arguments = step.program, step.module.arguments
     count = sum(math.prod(a.shape) for a in arguments if a.role == "parameter")
     mesh = ",".join(f"{axis.name}={axis.size}" for axis in program.mesh) or "of one rank"
@@ -490,7 +494,7 @@ def describe(step):
         f"{count:,} parameters",
         step.optimizer_name,
         f"mesh {mesh}",
-        *step._programs.words,
+        *words,
         f"micro {program.micro}",
         f"batch {inputs}",
     ]
