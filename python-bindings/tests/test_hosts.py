@@ -100,7 +100,7 @@ step = tandem.compile(model, loss, optimizer, batch, mesh="data=2", plan="zero",
 for number in range(3):
     out = step(batch)
     only(0, lambda: print(out["loss"].item() > 0, out["largest"].item() > 0, step.grad_norm().item() > 0, step.count))
-from tandem import job
+from tandem.base import job
 job.join().conclude("end", "")
 """
     ends = finish(forks.start_job(2, script(text)))
@@ -366,7 +366,7 @@ for number, rows in enumerate((16, 16, 8)):
 found, made = step.evaluate(part(5))
 print(f"{found.item():.6f}", f"{made.sum().item():.4f}", [f"{t.sum().item():.5f}" for t in step.state_dict().values()])
 # None leaves while the other still reads.
-from tandem import job
+from tandem.base import job
 job.join() and job.join().conclude("end", "")
 """
 
@@ -456,7 +456,7 @@ model.beta = 0.5 + process
 error_of(lambda: step(batch))
 model.beta = 0.5
 print(step.count, (step(batch) / first).item())
-from tandem import job
+from tandem.base import job
 job.join().conclude("end", "")
 """
     ends = finish(forks.start_job(2, script(text)))
@@ -496,7 +496,7 @@ optimizer.param_groups[0].update(lr=0.2, momentum=0.8 + process / 10)
 error_of(lambda: step(batch))
 optimizer.param_groups[0]["momentum"] = 0.8
 print(step.count, step(batch).item() > 0)
-from tandem import job
+from tandem.base import job
 job.join().conclude("end", "")
 """
     ends = finish(forks.start_job(2, script(text)))
@@ -539,7 +539,7 @@ fails(lambda: options.update(params=[weight]), lambda: options.update(params=lis
 fails(lambda: weight.requires_grad_(False), lambda: weight.requires_grad_(True))
 fails(lambda: batch.update(n=3), lambda: batch.update(n=2))
 print(step.count, step(batch).item() > 0)
-from tandem import job
+from tandem.base import job
 job.join().conclude("end", "")
 """
     ends = finish(forks.start_job(2, script(text)))
@@ -617,7 +617,7 @@ error_of(lambda: step(rows(3, 4 - 2 * process)))
 error_of(lambda: step.evaluate(rows(3 + process)))
 error_of(lambda: step(rows(3, 4, (torch.float32, torch.int64)[process])))
 print(step.count, step(rows(3)).item() > 0)
-from tandem import job
+from tandem.base import job
 job.join().conclude("end", "")
 """
     ends = finish(forks.start_job(2, script(text)))
