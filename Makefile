@@ -109,7 +109,7 @@ format: ## Format C++ and Python
 	@git ls-files '*.cpp' '*.h' | xargs clang-format-22 -i
 	@.venv/bin/ruff format python-bindings examples scripts benchmarks
 
-lint: ## Check formats, include rules and Python style
+lint: ## Check formats, include rules, Python style and the language of documents
 	@scripts/lint
 
 clean: ## Remove the build folder

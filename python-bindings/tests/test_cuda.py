@@ -555,7 +555,7 @@ ON_GPU = """
 import ctypes, os, sys
 sys.path[:0] = {places!r}
 import tandem, torch
-from tandem import gpu
+from tandem.session import gpu
 
 # What stands for PyTorch on CUDA: the primary context, memory and a stream of the emulated GPU.
 driver = ctypes.CDLL(os.environ["TANDEM_CUDA_LIBRARIES"] + "/libcuda.so.1")

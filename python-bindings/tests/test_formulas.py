@@ -472,7 +472,7 @@ def indefinite(x):
 @pytest.mark.parametrize("function", [process, turned, indefinite])
 def test_factors_in_blocks(monkeypatch, function):
     """Three blocks, the last one smaller."""
-    monkeypatch.setattr(tandem.elimination, "_BLOCK", 2)
+    monkeypatch.setattr(tandem.formulas.elimination, "_BLOCK", 2)
     run(lambda x: function(x) * 0.005)
 
 

@@ -427,7 +427,7 @@ def test_cycles_of_optimizers_without_a_formula(kind, first):
 def test_formulas_are_known_when_dynamo_is_loaded():
     """Which wraps methods of every class of torch.optim by itself."""
     code = """
-import torch, torch._dynamo.eval_frame, tandem.optimizers as own
+import torch, torch._dynamo.eval_frame, tandem.optimizers.optimizers as own
 torch._dynamo.eval_frame.TorchPatcher.patch()
 kinds = torch.optim.AdamW, torch.optim.Adam, torch.optim.SGD, torch.optim.Adafactor
 print([own._formula_of(kind) for kind in kinds], own._formula_of(torch.optim.RAdam))

@@ -19,7 +19,7 @@ SCRIPT = """
 import sys
 sys.path[:0] = {path!r}
 import tandem, torch
-from tandem import progress
+from tandem.base import progress
 progress._QUIET, progress._PAUSE = 0, 0.001
 model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.Linear(32, 16))
 optimizer = torch.optim.AdamW(model.parameters())
@@ -68,7 +68,7 @@ def test_a_terminal_shows_each_part(tmp_path):
 NOTICE = """
 import sys, time
 sys.path[:0] = {path!r}
-from tandem import notices, progress
+from tandem.base import notices, progress
 progress._QUIET, progress._PAUSE = 0, 0.001
 with progress.shown():
     progress.part("session")
