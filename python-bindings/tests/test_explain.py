@@ -86,7 +86,8 @@ def test_what_cannot_be_written_is_said_before_the_search(tmp_path, monkeypatch)
 def test_without_a_plan(capsys):
     step, _ = compile_step()
     bare = copy.copy(step)
-    bare._compiled = None
+    bare._reports = copy.copy(step._reports)
+    bare._reports.compiled = None
     with pytest.raises(tandem.TandemError, match="explain: the step has no plan"):
         bare.explain()
 
