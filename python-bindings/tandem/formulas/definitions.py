@@ -333,6 +333,8 @@ _DEFINITIONS |= aten_definitions.of(_DEFINITIONS)
 _IN_FLOAT32 = {
     F.ctc_loss,
     F.grid_sample,
+    F.multi_margin_loss,
+    F.multilabel_margin_loss,
 }
 
 
