@@ -172,7 +172,7 @@ def test_captures_are_those_without_it(folder, monkeypatch):
         raise AssertionError("captured anew")
 
     with monkeypatch.context() as patch:
-        patch.setattr(sys.modules["tandem.export"], "lower", lower)
+        patch.setattr(sys.modules["tandem.capture.export"], "lower", lower)
         again = {name: capture(**how) for name, how in VARIANTS.items()}
     assert {name: tables_of(module) for name, module in again.items()} == expected
     for name, how in VARIANTS.items():

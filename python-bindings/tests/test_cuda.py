@@ -585,7 +585,7 @@ class OnGpu(torch.Tensor):
         return self.address.value
     @classmethod
     def __torch_dispatch__(cls, operator, types, args=(), kwargs=None):
-        if operator is torch.ops.aten.detach.default:
+        if operator in (torch.ops.aten.detach.default, torch.ops.aten.view.default):
             return OnGpu(args[0].shape, args[0].dtype, address=args[0].address)
         if operator is torch.ops.aten.new_zeros.default:
             return torch.zeros(args[1], dtype=args[0].dtype)

@@ -1,5 +1,6 @@
 """Plans that a search finds are as right as presets, and the options of a search."""
 
+import copy
 import re
 import subprocess
 from pathlib import Path
@@ -187,18 +188,19 @@ def test_command_line_has_all_options_of_the_planner(root, tmp_path, capsys):
 
 
 def test_compiled_step_explains_what_it_makes_again(capsys):
-    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.Linear(16, 8))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    first = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.Linear(16, 8))
 
     def loss(model, batch):
         return (model(batch) - batch).square().mean()
 
+    def compiled(recompute):
+        model = copy.deepcopy(first)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        options = {"mesh": {"data": 2}, "search": "tandem", "recompute": recompute}
+        return tandem.compile(model, loss, optimizer, batch, **options)
+
     batch = torch.randn(4, 8)
-    options = {"mesh": {"data": 2}, "search": "tandem"}
-    steps = [
-        tandem.compile(model, loss, optimizer, batch, recompute=recompute, **options)
-        for recompute in (False, True)
-    ]
+    steps = [compiled(recompute) for recompute in (False, True)]
     # The plan of the second is one for its own graph alone.
     graphs = [step.compiled.plan.split()[3] for step in steps]
     assert graphs[0] != graphs[1]

@@ -4,6 +4,7 @@ import ast
 from pathlib import Path
 
 import pytest
+import tandem
 import torch
 from safetensors.torch import load_file
 from tandem.__main__ import main
@@ -345,25 +346,35 @@ def halved(model):
     return model
 
 
+def modules_imported_by(path, top):
+    """Files of the package that a module's relative imports name."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            folder = path.parents[node.level - 1] / (node.module or "").replace(".", "/")
+            for place in [folder, *(folder / alias.name for alias in node.names)]:
+                for file in (place.with_suffix(".py"), place / "__init__.py"):
+                    if file.is_file() and top in file.parents and file != top / "__init__.py":
+                        yield file
+
+
 def test_the_reference_shares_no_code_with_a_capture():
     """Of what judges, only what holds no numbers is imported by what is judged."""
-    pending, found = ["eager", "random"], set()
+    top = Path(tandem.__file__).parent
+    pending, found = [Path(eager.__file__), top / "random.py"], set()
     while pending:
-        name = pending.pop()
-        if name not in found:
-            found.add(name)
-            source = ast.parse((Path(eager.__file__).parent / f"{name}.py").read_text())
-            imports = [n for n in ast.walk(source) if isinstance(n, ast.ImportFrom) and n.level]
-            pending += [a.name for n in imports if not n.module for a in n.names]
-            pending += [n.module for n in imports if n.module]
-    captures = {
-        "definitions",
-        "formulas",
-        "losses",
-        "functional",
-        "lowering",
-        "trace",
-        "experts",
-        "masks",
+        path = pending.pop()
+        if path not in found:
+            found.add(path)
+            pending += modules_imported_by(path, top)
+    names = {str(path.relative_to(top).with_suffix("")) for path in found}
+    assert "verify/eager" in names and "tracing/locations" in names
+    captures = {"definitions", "formulas", "losses"}
+    captures = {f"formulas/{name}" for name in captures} | {
+        "capture/functional",
+        "lowering/__init__",
+        "capture/trace",
+        "tracing/experts",
+        "tracing/masks",
     }
-    assert not found & captures
+    assert all((top / f"{name}.py").is_file() for name in captures)
+    assert not names & captures
