@@ -8,7 +8,7 @@ import pytest
 import tandem
 from tandem.base import options
 from tandem.commands._planner import add_planner_arguments, planner_options
-from tandem.errors import CompileError
+from tandem.errors import CompileError, TandemError
 
 
 class _Row:
@@ -62,6 +62,25 @@ def test_a_row_is_an_argument_of_commands(added):
 def test_processes_compare_a_row(added):
     values = options.with_defaults(options.step_rows(), {"added_option": 4}, "compile")
     assert options.texts_of(values)["added_option"] == "4"
+
+
+def test_processes_compare_what_is_empty_as_it_is():
+    values = options.with_defaults(options.step_rows(), {"mesh": "", "search": ""}, "compile")
+    texts = options.texts_of(values)
+    assert (texts["mesh"], texts["search"]) == ("of one rank", "")
+    assert texts["search_time_limit"] == "0"
+
+
+def test_without_the_compiled_module_a_call_says_so(monkeypatch):
+    def absent():
+        raise TandemError("the compiled module cannot be loaded")
+
+    options.rows.cache_clear()
+    monkeypatch.setattr(options, "native", absent)
+    assert options.documented(_compile) is _compile
+    with pytest.raises(TandemError, match="cannot be loaded"):
+        tandem.compile(None, None, None, None, mesh={"data": 2})
+    options.rows.cache_clear()
 
 
 def test_keywords_are_those_of_the_table():

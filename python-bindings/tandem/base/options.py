@@ -5,6 +5,7 @@ are read from the rows. An option that only the compiler acts on needs nothing h
 """
 
 import ast
+import contextlib
 import functools
 import inspect
 import os
@@ -18,15 +19,14 @@ from .pins import check_pins
 
 # A preset or a file: two members of the record.
 _PLAN = "plan"
+# What the record has for a value that was not given, and what Python has.
+_ABSENT = {"text": ("", None), "bytes": (-1, None), "texts": ([], ()), "seconds": (0, 0)}
 
 
 @functools.cache
 def rows():
-    """The rows that Python has, in order; none without the compiled module, with which a step can only be captured."""
-    try:
-        return tuple(row for row in native().option_table() if row.is_python)
-    except TandemError:
-        return ()
+    """The rows that Python has, in order. Raises TandemError without the compiled module."""
+    return tuple(row for row in native().option_table() if row.is_python)
 
 
 def preset_names():
@@ -37,8 +37,8 @@ def default_of(row):
     """What a keyword is that was not given."""
     if not row.has_member:
         return ast.literal_eval(row.initial)
-    without = {"text": None, "bytes": None, "texts": ()}
-    return without.get(row.type, row.default)
+    absent, stands = _ABSENT.get(row.type, (row.default, row.default))
+    return stands if row.default == absent else row.default
 
 
 def _is_planner(row):
@@ -187,8 +187,8 @@ def texts_of(values):
             value = os.path.basename(os.fspath(value))
         elif row.name in _WRITTEN:
             value = checked(row, value)
-        texts[row.name] = str(value) or "of one rank"
-    return texts
+        texts[row.name] = str(value)
+    return texts | {"mesh": texts["mesh"] or "of one rank"}
 
 
 def signature_of(function, rows):
@@ -211,11 +211,15 @@ def docstring_of(rows):
 
 
 def documented(function):
-    """`function`, with the keywords of `tandem.compile` in signature and docstring."""
-    function.__signature__ = signature_of(function, step_rows())
-    function.__doc__ = inspect.cleandoc(function.__doc__).replace(
-        "{keywords}", docstring_of(step_rows())
-    )
+    """`function`, with the keywords of `tandem.compile` in signature and docstring.
+
+    Without the compiled module steps can be captured alone; who calls `function` is told then.
+    """
+    with contextlib.suppress(TandemError):
+        rows = step_rows()
+        function.__signature__ = signature_of(function, rows)
+        text = inspect.cleandoc(function.__doc__)
+        function.__doc__ = text.replace("{keywords}", docstring_of(rows))
     return function
 
 
