@@ -24,6 +24,8 @@ config.environment["TANDEM_CACHE_DIR"] = os.environ.get(
 for name in ("TANDEM_MUTANT", "TANDEM_MUTANT_LOG"):
     if name in os.environ:
         config.environment[name] = os.environ[name]
+# The package as it was built: sources with the compiled module.
+config.environment["PYTHONPATH"] = os.path.join(config.tandem_binary_dir, "python")
 # Tests of passes hold a line per operator, without locations; `%opt` is the tool as users call it.
 TOOL = r"(?<![-/.\w])tandem-opt(?![-.\w])"
 config.substitutions.append((TOOL, "tandem-opt --mlir-print-debuginfo=false --width=0"))

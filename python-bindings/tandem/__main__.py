@@ -37,21 +37,20 @@ def _parser(modules):
 
 
 def main(arguments=None):
-    modules = _modules()
-    options = _parser(modules).parse_args(arguments)
+    modules, name = _modules(), "tandem"
     try:
+        options = _parser(modules).parse_args(arguments)
+        name = f"tandem {options.command}"
         return modules[options.command].run(options) or 0
     except TandemError as error:
-        print(f"tandem {options.command}: error: {error}", file=sys.stderr)
+        print(f"{name}: error: {error}", file=sys.stderr)
     except KeyboardInterrupt:
-        print(f"tandem {options.command}: interrupted", file=sys.stderr)
+        print(f"{name}: interrupted", file=sys.stderr)
         return 128 + signal.SIGINT
     except BrokenPipeError:
         sys.stderr.close()
     except OSError as error:
-        print(
-            f"tandem {options.command}: error: {error.filename}: {error.strerror}", file=sys.stderr
-        )
+        print(f"{name}: error: {error.filename}: {error.strerror}", file=sys.stderr)
     return 1
 
 
