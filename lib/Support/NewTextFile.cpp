@@ -33,8 +33,9 @@ static file_type getType(const std::string &path) {
 //===----------------------------------------------------------------------===//
 
 static bool isValues(std::string_view begin) {
+  // A result without a role is `result/N`.
   for (std::string_view role :
-       {"parameter", "buffer", "state", "seed", "loss", "output"})
+       {"parameter", "buffer", "state", "seed", "loss", "output", "result"})
     if (begin.find("\"" + std::string(role) + "/") != begin.npos)
       return begin.find("{\"") == 8;
   return begin.find("{}") == 8;
