@@ -26,7 +26,8 @@ static std::string printAxis(const Axis &axis, bool hasPrices) {
   return text + "\n";
 }
 
-static std::string printTensor(const Tensor &tensor, unsigned index) {
+static std::string printTensor(const Tensor &tensor, unsigned index,
+                               bool hasPlaces) {
   std::string shape;
   for (int64_t size : tensor.shape)
     shape += (shape.empty() ? "" : "x") + std::to_string(size);
@@ -34,7 +35,10 @@ static std::string printTensor(const Tensor &tensor, unsigned index) {
          " " + (shape.empty() ? "scalar" : shape) + " " +
          std::to_string(tensor.elementBytes) + " B" +
          (tensor.times == 1 ? "" : " times " + std::to_string(tensor.times)) +
-         "\n";
+         (hasPlaces && tensor.viewOf >= 0
+              ? " view " + std::to_string(tensor.viewOf)
+              : "") +
+         (hasPlaces && tensor.isInKernel ? " inside\n" : "\n");
 }
 
 /// Those that are not the operator's own.
@@ -76,6 +80,8 @@ static void printPrices(const SearchProblem &problem, std::string &text) {
           "\npiece " + printNumber(problem.pieceLatency) + " s\n";
   if (problem.memoryLimit != kNoLimit)
     text += "memory " + std::to_string(problem.memoryLimit) + " B\n";
+  if (problem.alignment != 1)
+    text += "alignment " + std::to_string(problem.alignment) + "\n";
 }
 
 static std::string printProblem(const SearchProblem &problem, bool hasPrices) {
@@ -85,7 +91,7 @@ static std::string printProblem(const SearchProblem &problem, bool hasPrices) {
   for (const Axis &axis : problem.axes)
     text += printAxis(axis, hasPrices);
   for (unsigned i = 0; i < problem.tensors.size(); ++i)
-    text += printTensor(problem.tensors[i], i);
+    text += printTensor(problem.tensors[i], i, /*hasPlaces=*/hasPrices);
   for (unsigned i = 0; i < problem.signatureSets.size(); ++i) {
     text += "signatures " + std::to_string(i) + "\n";
     for (const Signature &signature : problem.signatureSets[i]) {

@@ -24,6 +24,7 @@ private:
   bool parseHeader();
   bool parseLimit();
   bool parseAxis();
+  bool parseView(unsigned &place, Tensor &tensor);
   bool parseTensor();
   bool parseSignature();
   bool parseOperator();
@@ -57,6 +58,13 @@ bool ProblemParser::parseLimit() {
     auto bytes = getBytes(1);
     problem.memoryLimit = bytes.value_or(0);
     return bytes && expectEnd(3);
+  }
+  if (getWord(0) == "alignment") {
+    auto alignment = parseNumber<int64_t>(getWord(1));
+    if (!alignment || *alignment < 1 || *alignment > (int64_t(1) << 20))
+      return failWord(1, "a number of bytes from 1 to 2^20");
+    problem.alignment = *alignment;
+    return expectEnd(2);
   }
   if (getWord(1) != "compute" || getWord(3) != "collective")
     return failWord(1, "'slowdown compute A collective B'");
@@ -128,6 +136,24 @@ bool ProblemParser::parseAxis() {
   return true;
 }
 
+static double countBytes(const Tensor &tensor) {
+  auto bytes = static_cast<double>(tensor.elementBytes);
+  for (int64_t size : tensor.shape)
+    bytes *= static_cast<double>(size);
+  return bytes;
+}
+
+bool ProblemParser::parseView(unsigned &place, Tensor &tensor) {
+  auto root = parseNumber<int>(getWord(place + 1));
+  if (!root || *root < 0 || *root >= static_cast<int>(problem.tensors.size()))
+    return failWord(place + 1, "a tensor before this one");
+  if (countBytes(problem.tensors[*root]) != countBytes(tensor))
+    return failWord(place + 1, "a tensor of as many bytes");
+  tensor.viewOf = *root;
+  place += 2;
+  return true;
+}
+
 bool ProblemParser::parseTensor() {
   Tensor tensor;
   if (!expectIndex("tensor", problem.tensors.size()))
@@ -138,15 +164,14 @@ bool ProblemParser::parseTensor() {
   if (!bytes)
     return false;
   tensor.elementBytes = *bytes;
-  double total = static_cast<double>(*bytes);
   if (getWord(3) != "scalar")
     for (std::string_view part : split(getWord(3), 'x')) {
       auto size = parseNumber<int64_t>(part);
       if (!size || *size < 1 || tensor.shape.size() == 120)
         return failWord(3, "a shape such as 64x128, or 'scalar'");
       tensor.shape.push_back(*size);
-      total *= static_cast<double>(*size);
     }
+  double total = countBytes(tensor);
   // A product with the sizes of axes still fits.
   if (total > static_cast<double>(limit >> 8))
     return failWord(3, "a tensor of less than 2^52 bytes");
@@ -161,6 +186,12 @@ bool ProblemParser::parseTensor() {
       return failWord(end + 1, "a number from 1 to 2^20");
     tensor.times = *times;
     end += 2;
+  }
+  if (getWord(end) == "view" && !parseView(end, tensor))
+    return false;
+  if (getWord(end) == "inside") {
+    tensor.isInKernel = true;
+    ++end;
   }
   problem.tensors.push_back(std::move(tensor));
   isMade.push_back(false);
@@ -242,6 +273,12 @@ bool ProblemParser::checkOperator(const Operator &op) {
                   ", expected one that nothing else makes");
     isMade[tensor] = true;
   }
+  for (unsigned tensor : op.results)
+    if (int root = problem.tensors[tensor].viewOf; root >= 0 && !isMade[root])
+      return fail("operator '" + op.name + "' makes tensor " +
+                  std::to_string(tensor) + ", a view of tensor " +
+                  std::to_string(root) +
+                  ", expected one of what is made before");
   if (op.isArgument() && (!op.operands.empty() || op.pass != Pass::Forward))
     return fail("operator '" + op.name +
                 "' is an argument, expected no operands, in the forward pass");
@@ -338,7 +375,8 @@ bool ProblemParser::parseLine() {
   std::string_view word = getWord(0);
   if (word == "accounting" || word == "graph")
     return parseHeader();
-  if (word == "slowdown" || word == "piece" || word == "memory")
+  if (word == "slowdown" || word == "piece" || word == "memory" ||
+      word == "alignment")
     return parseLimit();
   if (word == "axis")
     return parseAxis();
@@ -356,9 +394,8 @@ bool ProblemParser::parseLine() {
   }
   if (word.find("='") != std::string_view::npos)
     return parseSignature();
-  return failWord(0,
-                  "accounting, graph, slowdown, piece, memory, axis, tensor, "
-                  "signatures, operator or tie");
+  return failWord(0, "accounting, graph, slowdown, piece, memory, alignment, "
+                     "axis, tensor, signatures, operator or tie");
 }
 
 std::optional<SearchProblem> ProblemParser::run() {

@@ -74,17 +74,26 @@ std::vector<bool> SearchProblem::getTiedOutputs() const {
   return isTiedOutput;
 }
 
+unsigned SearchProblem::getRoot(unsigned tensor) const {
+  for (int next = tensors[tensor].viewOf;
+       next >= 0 && !tensors[next].isInKernel; next = tensors[next].viewOf)
+    tensor = next;
+  return tensor;
+}
+
 int64_t SearchProblem::getBytes(unsigned tensor, const Layout &layout) const {
+  int64_t parts = 1;
   int64_t bytes = tensors[tensor].elementBytes;
   for (int64_t size : tensors[tensor].shape)
     bytes *= size;
   for (unsigned axis = 0; axis < axes.size(); ++axis) {
-    if (axes[axis].isTime && layout[axis] == kReduce)
-      bytes *= axes[axis].size;
-    if (!axes[axis].isTime && layout[axis] >= 0)
+    if (axes[axis].isTime && layout[axis] != kFull)
+      parts = axes[axis].size;
+    // Of a sum over time every strand has a whole term.
+    if (layout[axis] >= 0)
       bytes /= axes[axis].size;
   }
-  return bytes;
+  return (bytes + alignment - 1) / alignment * alignment * parts;
 }
 
 bool SearchProblem::isDivisible(unsigned tensor, const Layout &layout) const {

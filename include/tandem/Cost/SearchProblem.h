@@ -67,6 +67,12 @@ struct Tensor {
   /// How often its changes of form happen: once per iteration, if they are in a
   /// loop. It is held once. (Seconds of operators count all iterations.)
   int64_t times = 1;
+  /// A tensor before this one, of as many bytes, whose memory it is when both
+  /// lie alike: a reshape, say. -1 if it has memory of its own.
+  int viewOf = -1;
+  /// Made and read within one kernel: holds nothing as it is produced; its
+  /// copies do.
+  bool isInKernel = false;
   bool operator==(const Tensor &) const = default;
 };
 
@@ -139,6 +145,8 @@ struct SearchProblem {
   double pieceLatency = 0;
   /// Bytes of one device.
   int64_t memoryLimit = kNoLimit;
+  /// What one strand holds of a tensor takes a multiple of so many bytes.
+  int64_t alignment = 1;
   /// Identifies the graph that the problem was made from; may be empty.
   std::string graphHash;
   std::vector<Tensor> tensors;
@@ -174,9 +182,13 @@ struct SearchProblem {
   /// resident argument, to which it is tied.
   std::vector<bool> getTiedOutputs() const;
 
+  /// The tensor in whose memory a view lies, or the tensor itself. What is
+  /// inside of a kernel lends nothing.
+  unsigned getRoot(unsigned tensor) const;
+
   /// Bytes that one device holds of `tensor` in this layout, all strands
   /// together: divided by the sizes of the space axes that split it, times k if
-  /// it is `reduce` over time.
+  /// it is `reduce` over time; each strand's part is rounded up to `alignment`.
   int64_t getBytes(unsigned tensor, const Layout &layout) const;
   /// Whether every dimension divides by the axes that split it together. The
   /// `hidup-*` accountings only ask that the dimension exists.

@@ -152,9 +152,73 @@ TEST(Text, BadProblemsAreOneLine) {
             "p.txt:27: found no tie, expected 'tie N N' of two operators");
   EXPECT_EQ(getError(text, "operands 3 ", "operands 9 "),
             "p.txt:26: operator 'w' uses tensor 9, expected one made before");
-  EXPECT_EQ(getError(text, "memory 4096 B", "memroy 4096 B"),
-            "p.txt:5: found 'memroy', expected accounting, graph, slowdown, "
-            "piece, memory, axis, tensor, signatures, operator or tie");
+  EXPECT_EQ(
+      getError(text, "memory 4096 B", "memroy 4096 B"),
+      "p.txt:5: found 'memroy', expected accounting, graph, slowdown, "
+      "piece, memory, alignment, axis, tensor, signatures, operator or tie");
+}
+
+/// `dw` in the memory of `w`, `new` inside of a kernel, parts of 64 bytes.
+static std::string getPlaces() {
+  std::string text = kProblem;
+  for (auto [from, to] :
+       {std::pair("memory 4096 B\n", "memory 4096 B\nalignment 64\n"),
+        std::pair("dw 4x4 4 B\n", "dw 4x4 4 B view 1\n"),
+        std::pair("new 4x4 4 B\n", "new 4x4 4 B times 2 inside\n")})
+    text.replace(text.find(from), strlen(from), to);
+  return text;
+}
+
+/// They are prices: a plan stays one of the problem.
+TEST(Text, PlacesPrintAsTheyWereParsed) {
+  std::string error;
+  auto problem = parseSearchProblem(getPlaces(), "p.txt", error);
+  ASSERT_TRUE(problem) << error;
+  EXPECT_EQ(print(*problem), getPlaces());
+  EXPECT_EQ(problem->tensors[2].viewOf, 1);
+  EXPECT_TRUE(problem->tensors[3].isInKernel);
+  SearchProblem plain = parse();
+  plain.tensors[3].times = 2;
+  EXPECT_EQ(getStructureHash(*problem), getStructureHash(plain));
+  EXPECT_NE(getProofHash(*problem, 1), getProofHash(plain, 1));
+}
+
+TEST(Text, BadPlacesAreOneLine) {
+  std::string text = getPlaces();
+  EXPECT_EQ(getError(text, "alignment 64", "alignment 0"),
+            "p.txt:6: found '0', expected a number of bytes from 1 to 2^20");
+  EXPECT_EQ(getError(text, "view 1", "view 2"),
+            "p.txt:11: found '2', expected a tensor before this one");
+  EXPECT_EQ(getError(text, "view 1", "view 0"),
+            "p.txt:11: found '0', expected a tensor of as many bytes");
+  text.replace(text.find("view 1"), 6, "");
+  EXPECT_EQ(getError(text, "tensor 1 w 4x4 4 B", "tensor 1 w 4x4 4 B inside x"),
+            "p.txt:10: found 'x', expected the end of the line");
+}
+
+/// 8x4 elements of 4 bytes: 128, over two devices 64, over two strands 32 each.
+TEST(Text, PartsOfStrandsAreAligned) {
+  SearchProblem problem = parse();
+  Layout whole, parts, terms;
+  parts[0] = parts[1] = 0;
+  terms[1] = kReduce;
+  for (auto [alignment, bytes] :
+       {std::pair(1, std::array{128, 64, 256}), {100, {200, 200, 400}}}) {
+    problem.alignment = alignment;
+    EXPECT_EQ(problem.getBytes(0, whole), bytes[0]);
+    EXPECT_EQ(problem.getBytes(0, parts), bytes[1]);
+    EXPECT_EQ(problem.getBytes(0, terms), bytes[2]);
+  }
+}
+
+TEST(Text, ViewsHaveRoots) {
+  SearchProblem problem = parse();
+  problem.tensors[2].viewOf = 1;
+  problem.tensors[3].viewOf = 2;
+  EXPECT_EQ(problem.getRoot(3), 1U);
+  problem.tensors[1].isInKernel = true;
+  EXPECT_EQ(problem.getRoot(3), 2U);
+  EXPECT_EQ(problem.getRoot(1), 1U);
 }
 
 TEST(Text, secondsHaveDigits) {
