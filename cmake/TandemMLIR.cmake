@@ -43,8 +43,8 @@ function(tandem_add_library name)
 endfunction()
 
 # tandem_add_plain_library(<name> SOURCES... [LINK libs...]): the rooms that see
-# no MLIR (Cost, Search). They link neither dylib, so that their tools start at
-# once.
+# no MLIR (Cost, Search, Explain). They link neither dylib, so that their tools
+# start at once.
 function(tandem_add_plain_library name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
   add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Search/Exhaustive.h"
-#include "SearchEnd.h"
+#include "tandem/Search/SearchEnd.h"
 #include <algorithm>
 #include <set>
 

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "SearchEnd.h"
+#include "tandem/Search/SearchEnd.h"
 #include <algorithm>
 #include <limits>
 

@@ -24,6 +24,11 @@ def rules():
     "check,path,target,why",
     [
         ("compiler", "lib/Search/X.cpp", "mlir/IR/Value.h", "sees no IR"),
+        ("compiler", "lib/Explain/X.cpp", "llvm/ADT/STLExtras.h", "sees no IR"),
+        ("compiler", "lib/Explain/X.cpp", "tandem/Search/Search.h", None),
+        ("compiler", "lib/Explain/X.cpp", "../Search/DescentPrices.h", "public headers"),
+        ("compiler", "lib/Search/Ilp/X.cpp", "../DescentPrices.h", None),
+        ("compiler", "lib/Search/X.cpp", "tandem/Explain/Explain.h", "downwards only"),
         ("compiler", "lib/Support/X.cpp", "llvm/ADT/STLExtras.h", "sees no IR"),
         ("compiler", "lib/Support/X.cpp", "tandem/Cost/Cost.h", "downwards only"),
         ("compiler", "lib/Reference/X.cpp", "tandem/Support/TextFile.h", None),

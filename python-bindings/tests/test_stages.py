@@ -212,7 +212,7 @@ def test_the_document_says_what_happens(tmp_path):
     ]
     environment = os.environ | {"PATH": os.pathsep.join(map(str, folders))}
     document = matrix.ROOT / "docs" / "editing-a-schedule.md"
-    check = matrix.ROOT / "test" / "Search" / "check_document.py"
+    check = matrix.ROOT / "test" / "Explain" / "check_document.py"
     done = subprocess.run(
         [sys.executable, check, document, "Example", tmp_path],
         env=environment, capture_output=True, text=True, check=False,

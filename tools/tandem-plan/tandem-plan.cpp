@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Options.h"
-#include "tandem/Search/Explain.h"
+#include "tandem/Explain/Explain.h"
 #include "tandem/Search/Search.h"
 #include "tandem/Search/Watch.h"
 #include "tandem/Support/TextFile.h"
@@ -17,6 +17,7 @@
 
 using namespace tandem;
 using namespace tandem::cost;
+using namespace tandem::explain;
 using namespace tandem::search;
 
 static int fail(const std::string &message) {
@@ -78,7 +79,7 @@ static int report(const SearchProblem &problem, const Arguments &arguments,
     options.timeLimit = arguments.options.timeLimit;
     options.endsSearch = InterruptGuard::isInterrupted;
     std::optional<Explanation> explanation =
-        explain(problem, plan, options, error);
+        explain::explain(problem, plan, options, error);
     if (!explanation)
       return fail(error);
     if (arguments.explains)

@@ -21,9 +21,9 @@
 #ifndef TANDEM_LIB_SEARCH_HIDUPWALK_H
 #define TANDEM_LIB_SEARCH_HIDUPWALK_H
 
-#include "../SearchEnd.h"
 #include "HidupLabels.h"
 #include "HidupStates.h"
+#include "tandem/Search/SearchEnd.h"
 #include <limits>
 
 namespace tandem::search::hidup {

@@ -23,8 +23,8 @@
 #ifndef TANDEM_LIB_SEARCH_ILPSEARCH_H
 #define TANDEM_LIB_SEARCH_ILPSEARCH_H
 
-#include "../SearchEnd.h"
 #include "IlpTime.h"
+#include "tandem/Search/SearchEnd.h"
 
 namespace tandem::search {
 

@@ -13,9 +13,9 @@
 #ifndef TANDEM_LIB_SEARCH_TANDEM_CONTEXT_H
 #define TANDEM_LIB_SEARCH_TANDEM_CONTEXT_H
 
-#include "../SearchEnd.h"
 #include "Tandem/Improve/Pool.h"
 #include "Tandem/Relaxation/Factors.h"
+#include "tandem/Search/SearchEnd.h"
 #include <future>
 
 namespace tandem::search {

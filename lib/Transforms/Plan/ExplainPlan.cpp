@@ -7,7 +7,7 @@
 
 #include "ExplainPlan.h"
 #include "mlir/IR/Diagnostics.h"
-#include "tandem/Search/Explain.h"
+#include "tandem/Explain/Explain.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
@@ -21,17 +21,17 @@ LogicalResult tandem::plan::answer(const StepGraph &graph,
   const cost::SearchProblem &problem = extraction.problem;
   std::string error;
   if (options.explain) {
-    search::ExplainOptions ofSearch;
+    explain::ExplainOptions ofSearch;
     ofSearch.timeLimit = options.searchTimeLimit;
     ofSearch.endsSearch = options.exchange.endsSearch;
-    auto explanation = search::explain(problem, plan, ofSearch, error);
+    auto explanation = explain::explain(problem, plan, ofSearch, error);
     if (!explanation)
       return emitError(graph.getLoc()) << "the plan has no cost: " << error;
-    options.exchange.result->explanation = search::printText(*explanation);
-    options.exchange.result->explanationJson = search::printJson(*explanation);
+    options.exchange.result->explanation = explain::printText(*explanation);
+    options.exchange.result->explanationJson = explain::printJson(*explanation);
   }
   if (options.failOnReplicate >= 0)
-    error = search::findReplicated(problem, plan, options.failOnReplicate);
+    error = explain::findReplicated(problem, plan, options.failOnReplicate);
   return error.empty() ? success() : emitError(graph.getLoc()) << error;
 }
 

@@ -12,7 +12,7 @@
 #include "StartPlans.h"
 #include "WriteDecisions.h"
 #include "mlir/IR/Diagnostics.h"
-#include "tandem/Search/Explain.h"
+#include "tandem/Explain/Explain.h"
 #include "tandem/Search/Search.h"
 #include "tandem/Search/Watch.h"
 #include "tandem/Support/TextFile.h"
@@ -370,8 +370,8 @@ FailureOr<std::string> tandem::plan::compareFiles(StepGraph &graph,
     return failure();
   std::string error;
   std::string text =
-      search::compare(first.getExtraction().problem, *plan,
-                      second.getExtraction().problem, *otherPlan, error);
+      explain::compare(first.getExtraction().problem, *plan,
+                       second.getExtraction().problem, *otherPlan, error);
   if (error.empty())
     return text;
   return mlir::emitError(graph.getLoc()) << error;

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "SearchEnd.h"
+#include "tandem/Search/SearchEnd.h"
 #include "gtest/gtest.h"
 #include <cmath>
 #include <tuple>

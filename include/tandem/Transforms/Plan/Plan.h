@@ -35,7 +35,7 @@ namespace tandem {
 struct PlanResult {
   /// The plan as the text of a plan file.
   std::string text;
-  /// Why it is as it is, for people and as JSON (tandem/Search/Explain.h).
+  /// Why it is as it is, for people and as JSON (tandem/Explain/Explain.h).
   std::string explanation, explanationJson;
   /// Where it differs from another plan.
   std::string comparison;

@@ -51,7 +51,7 @@ private:
                  std::vector<Copies> &all) const;
   bool isUseful(unsigned tensor, unsigned firstUse,
                 const cost::Layout &layout) const;
-  bool mayWait(unsigned tensor, const TensorUse &use) const;
+  bool mayWait(unsigned tensor, const cost::TensorUse &use) const;
   double getSeconds(unsigned tensor, const cost::Layout &from,
                     const cost::Layout &to) const;
   bool divide();

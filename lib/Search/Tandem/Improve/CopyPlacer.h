@@ -69,9 +69,10 @@ public:
   Placed place(unsigned tensor, EditedTensor &made, unsigned &cut);
 
 private:
-  Placed placeUse(EditedTensor &made, unsigned tensor, const TensorUse &use);
-  Placed makeCopy(EditedTensor &made, const TensorUse &use, unsigned tensor,
-                  const cost::Layout &base);
+  Placed placeUse(EditedTensor &made, unsigned tensor,
+                  const cost::TensorUse &use);
+  Placed makeCopy(EditedTensor &made, const cost::TensorUse &use,
+                  unsigned tensor, const cost::Layout &base);
   void endPass(EditedTensor &made, unsigned tensor, size_t firstUse,
                size_t endUse);
   bool isWantedIn(unsigned tensor, size_t firstUse,
@@ -79,13 +80,13 @@ private:
   bool usuallyWaits(unsigned tensor) const;
   bool isFlipped(const cost::Copy &copy, bool isWait) const;
   void setInPlace(EditedTensor &made, unsigned tensor) const;
-  const cost::Layout &getWanted(const TensorUse &use) const {
+  const cost::Layout &getWanted(const cost::TensorUse &use) const {
     return facts.getWanted(plan.signatures, use);
   }
   const cost::Layout &getProduced(unsigned tensor) const {
     return facts.getProduced(plan.signatures, tensor);
   }
-  cost::Layout getBase(unsigned tensor, const TensorUse &use) const {
+  cost::Layout getBase(unsigned tensor, const cost::TensorUse &use) const {
     return facts.getBase(plan.signatures, tensor, use);
   }
 

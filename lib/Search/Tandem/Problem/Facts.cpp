@@ -13,28 +13,13 @@ using namespace tandem::cost;
 using namespace tandem::search;
 
 Facts::Facts(const SearchProblem &problem, const MechanismSet &without)
-    : problem(problem), without(without), timeAxis(problem.getTimeAxis()),
-      numStrands(problem.getNumStrands()), tensors(problem.tensors.size()),
-      groups(problem.getTieGroups()), groupOf(problem.operators.size()),
+    : TensorIndex(problem), without(without), timeAxis(problem.getTimeAxis()),
+      numStrands(problem.getNumStrands()), groups(problem.getTieGroups()),
+      groupOf(problem.operators.size()),
       isTiedOutput(problem.getTiedOutputs()) {
   for (unsigned group = 0; group < groups.size(); ++group)
     for (unsigned op : groups[group])
       groupOf[op] = group;
-  for (unsigned op = 0; op < problem.operators.size(); ++op) {
-    const Operator &info = problem.operators[op];
-    for (unsigned i = 0; i < info.results.size(); ++i) {
-      tensors[info.results[i]].producer = op;
-      tensors[info.results[i]].result = i;
-    }
-    for (unsigned i = 0; i < info.operands.size(); ++i) {
-      TensorFacts &tensor = tensors[info.operands[i]];
-      tensor.hasOnlyTiedUses =
-          isTiedOutput[op] && (tensor.uses.empty() || tensor.hasOnlyTiedUses);
-      tensor.hasTiedUse |= isTiedOutput[op];
-      tensor.numUpdateUses += info.pass == Pass::Update;
-      tensor.uses.push_back({op, i});
-    }
-  }
   // A gradient leaves behind the slot of its own computation.
   bool isBehind = false;
   for (unsigned op = 0; op < problem.operators.size(); ++op) {
@@ -66,13 +51,6 @@ bool Facts::mayWait(unsigned tensor) const {
   unsigned producer = tensors[tensor].producer;
   return !isArgument(producer) &&
          problem.operators[producer].pass != Pass::Update;
-}
-
-const Layout &Facts::getProduced(const std::vector<unsigned> &signatures,
-                                 unsigned tensor) const {
-  const TensorFacts &info = tensors[tensor];
-  return problem.getSignatures(info.producer)[signatures[info.producer]]
-      .results[info.result];
 }
 
 bool Facts::takesSum(unsigned op, const Layout &produced,

@@ -5,49 +5,29 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Read-only facts of a problem: who uses a tensor, in which order; which
-// operators take signatures of one index; what a signature costs over all
-// strands.
+// Read-only facts of a problem: who makes and uses a tensor; which operators
+// take signatures of one index; what a signature costs over all strands.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef TANDEM_LIB_SEARCH_TANDEM_PROBLEM_FACTS_H
 #define TANDEM_LIB_SEARCH_TANDEM_PROBLEM_FACTS_H
 
-#include "tandem/Cost/SearchProblem.h"
+#include "tandem/Cost/TensorIndex.h"
 #include "tandem/Search/Mechanism.h"
 
 namespace tandem::search {
 
-/// An operand: `operators[op].operands[operand]`.
-struct TensorUse {
-  unsigned op, operand;
-};
-
-/// Facts of one tensor.
-struct TensorFacts {
-  unsigned producer = 0;
-  /// Index among the producer's results.
-  unsigned result = 0;
-  /// In the order of operators, then of operands.
-  std::vector<TensorUse> uses;
-  unsigned numUpdateUses = 0;
-  /// Whether some, or all, uses return it to an argument's memory.
-  bool hasTiedUse = false, hasOnlyTiedUses = false;
-};
-
-class Facts {
+class Facts : public cost::TensorIndex {
 public:
   explicit Facts(const cost::SearchProblem &problem,
                  const MechanismSet &without = {});
 
-  const cost::SearchProblem &problem;
   /// Left out of the search.
   MechanismSet without;
   bool does(Mechanism mechanism) const { return !without.has(mechanism); }
   int timeAxis;
   int64_t numStrands;
-  std::vector<TensorFacts> tensors;
   /// Operators that take signatures of one index: variables of whoever chooses
   /// these. Of each operator the index of its group.
   std::vector<std::vector<unsigned>> groups;
@@ -69,15 +49,6 @@ public:
   /// Whether copies of the tensor may wait until updates want them.
   bool mayWait(unsigned tensor) const;
 
-  /// The layout in which a tensor is made, or in which a use wants it, by a
-  /// signature per operator.
-  const cost::Layout &getProduced(const std::vector<unsigned> &signatures,
-                                  unsigned tensor) const;
-  const cost::Layout &getWanted(const std::vector<unsigned> &signatures,
-                                const TensorUse &use) const {
-    return problem.getSignatures(use.op)[signatures[use.op]]
-        .operands[use.operand];
-  }
   /// The producer's layout with `full` over time.
   cost::Layout getSummed(cost::Layout layout) const;
   /// Whether an operator takes the sum over time of what is produced (Cost.h,
@@ -90,7 +61,7 @@ public:
     return takesSum(op, produced, wanted) ? getSummed(produced) : produced;
   }
   cost::Layout getBase(const std::vector<unsigned> &signatures, unsigned tensor,
-                       const TensorUse &use) const {
+                       const cost::TensorUse &use) const {
     return getBase(use.op, getProduced(signatures, tensor),
                    getWanted(signatures, use));
   }

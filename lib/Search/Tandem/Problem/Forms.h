@@ -77,7 +77,8 @@ private:
     bool isCounted = false;
   };
   bool placeTensor(const cost::Plan &plan, unsigned tensor);
-  bool placeUse(const cost::Plan &plan, unsigned tensor, const TensorUse &use);
+  bool placeUse(const cost::Plan &plan, unsigned tensor,
+                const cost::TensorUse &use);
   bool makeNeed(const cost::Plan &plan, unsigned tensor, unsigned op,
                 const cost::Layout &base, const cost::Layout &layout);
   bool isCopyInPlace(const cost::Plan &plan, unsigned tensor,

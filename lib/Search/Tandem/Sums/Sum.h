@@ -249,7 +249,7 @@ private:
                 const std::vector<Role> &roles,
                 std::vector<unsigned> &copies) const;
   void addCopies(cost::Plan &plan, unsigned factor) const;
-  bool mayWait(unsigned tensor, const TensorUse &use) const;
+  bool mayWait(unsigned tensor, const cost::TensorUse &use) const;
 
   cost::ChangeTable &changes;
   uint64_t maxEntries, numEntries = 0;

@@ -10,7 +10,7 @@
 #include <utility>
 
 using namespace tandem::cost;
-using namespace tandem::search;
+using namespace tandem::explain;
 
 static bool isDigit(char letter) { return letter >= '0' && letter <= '9'; }
 
@@ -41,7 +41,7 @@ static void takeApart(std::string_view name, std::vector<std::string> &texts,
   }
 }
 
-std::string tandem::search::getPattern(std::string_view name) {
+std::string tandem::explain::getPattern(std::string_view name) {
   std::vector<std::string> texts, numbers;
   takeApart(name, texts, numbers);
   std::string pattern = texts.front();
@@ -50,7 +50,7 @@ std::string tandem::search::getPattern(std::string_view name) {
   return pattern;
 }
 
-std::string tandem::search::mergeNames(const std::vector<std::string> &names) {
+std::string tandem::explain::mergeNames(const std::vector<std::string> &names) {
   std::vector<std::string> texts, merged;
   takeApart(names.front(), texts, merged);
   for (const std::string &name : names) {

@@ -10,7 +10,7 @@
 #include <tuple>
 
 using namespace tandem::cost;
-using namespace tandem::search;
+using namespace tandem::explain;
 
 static Role getRole(const Operator &op) {
   if (op.kind == Operator::Kind::Resident)
@@ -45,13 +45,13 @@ static void addChanges(PlanFacts &facts, std::vector<FormEntry> &entries) {
              change.waits});
 }
 
-std::vector<FormEntry> tandem::search::getForms(PlanFacts &facts) {
+std::vector<FormEntry> tandem::explain::getForms(PlanFacts &facts) {
   const SearchProblem &problem = facts.problem;
   using Key =
       std::tuple<std::string, std::vector<int64_t>, Layout, Role, unsigned>;
   Groups<Key, FormEntry> groups;
   for (unsigned i = 0; i < problem.tensors.size(); ++i) {
-    const TensorFacts &tensor = facts.facts.tensors[i];
+    const TensorFacts &tensor = facts.index.tensors[i];
     const Operator &producer = problem.operators[tensor.producer];
     const Layout &layout = facts.getLayout(i);
     FormEntry first;

@@ -21,14 +21,14 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef TANDEM_SEARCH_EXPLAIN_H
-#define TANDEM_SEARCH_EXPLAIN_H
+#ifndef TANDEM_EXPLAIN_EXPLAIN_H
+#define TANDEM_EXPLAIN_EXPLAIN_H
 
 #include "tandem/Cost/Holdings.h"
-#include "tandem/Search/Search.h"
+#include "tandem/Cost/Plan.h"
 #include <functional>
 
-namespace tandem::search {
+namespace tandem::explain {
 
 //===----------------------------------------------------------------------===//
 // Time
@@ -245,6 +245,6 @@ std::string compare(const cost::SearchProblem &problemA,
                     const cost::SearchProblem &problemB,
                     const cost::Plan &planB, std::string &error);
 
-} // namespace tandem::search
+} // namespace tandem::explain
 
-#endif // TANDEM_SEARCH_EXPLAIN_H
+#endif // TANDEM_EXPLAIN_EXPLAIN_H

@@ -9,9 +9,9 @@
 #include <algorithm>
 
 using namespace tandem::cost;
-using namespace tandem::search;
+using namespace tandem::explain;
 
-Choice tandem::search::describePlan(PlanFacts &facts, const Plan &plan) {
+Choice tandem::explain::describePlan(PlanFacts &facts, const Plan &plan) {
   const SearchProblem &problem = facts.problem;
   Choice choice;
   std::string error;
@@ -65,7 +65,7 @@ MetPlans::getCandidates(const FormEntry &entry) const {
   auto getLayouts = [&](const std::vector<unsigned> &signatures) {
     std::vector<Layout> layouts;
     for (unsigned tensor : entry.tensors)
-      layouts.push_back(facts.facts.getProduced(signatures, tensor));
+      layouts.push_back(facts.index.getProduced(signatures, tensor));
     return layouts;
   };
   Candidate plan{getLayouts(facts.plan.signatures), Choice(), false};
@@ -125,8 +125,8 @@ static std::string getAdvantage(const PlanTime &time, const Choice &next) {
                             : "less computation";
 }
 
-std::string tandem::search::getReason(const PlanFacts &facts,
-                                      const FormEntry &entry) {
+std::string tandem::explain::getReason(const PlanFacts &facts,
+                                       const FormEntry &entry) {
   const PlanTime &time = facts.analysis.time;
   if (entry.numForms == 1)
     return "the only form that it may have";

@@ -10,7 +10,7 @@
 #include <cstdio>
 
 using namespace tandem;
-using namespace tandem::search;
+using namespace tandem::explain;
 
 static std::string format(const char *pattern, double value, bool isSigned,
                           const char *unit) {
@@ -19,7 +19,7 @@ static std::string format(const char *pattern, double value, bool isSigned,
   return (isSigned && value >= 0 ? "+" : "") + std::string(buffer) + " " + unit;
 }
 
-std::string tandem::search::formatSeconds(double seconds, bool isSigned) {
+std::string tandem::explain::formatSeconds(double seconds, bool isSigned) {
   double size = std::fabs(seconds);
   if (size == 0 || size >= 0.9999995)
     return format("%.4g", seconds, isSigned, "s");
@@ -28,7 +28,7 @@ std::string tandem::search::formatSeconds(double seconds, bool isSigned) {
   return format("%.4g", 1e6 * seconds, isSigned, "us");
 }
 
-std::string tandem::search::formatBytes(double bytes, bool isSigned) {
+std::string tandem::explain::formatBytes(double bytes, bool isSigned) {
   constexpr const char *units[] = {"B", "KB", "MB", "GB", "TB", "PB"};
   unsigned unit = 0;
   while (std::fabs(bytes) >= 999.5 && unit + 1 < std::size(units)) {
@@ -38,14 +38,14 @@ std::string tandem::search::formatBytes(double bytes, bool isSigned) {
   return format("%.3g", bytes, isSigned, units[unit]);
 }
 
-std::string tandem::search::formatShare(double share, bool isSigned) {
+std::string tandem::explain::formatShare(double share, bool isSigned) {
   // No minus in front of nothing.
   double percent = 100 * share;
   return format("%.2f", std::fabs(percent) < 0.005 ? 0 : percent, isSigned,
                 "%");
 }
 
-std::string tandem::search::formatPlace(const std::string &location) {
+std::string tandem::explain::formatPlace(const std::string &location) {
   size_t last = location.rfind('/');
   if (last == location.npos || last == 0)
     return location;

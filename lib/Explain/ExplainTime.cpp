@@ -14,7 +14,7 @@
 #include <tuple>
 
 using namespace tandem::cost;
-using namespace tandem::search;
+using namespace tandem::explain;
 
 /// What sums of seconds lose to floating point, relative.
 constexpr double kRounding = 1e-12;
@@ -34,8 +34,8 @@ static std::string_view getCollectiveName(Form from, Form to) {
   return to >= 0 ? "reduce-scatter" : "all-reduce";
 }
 
-std::string_view tandem::search::getStepName(const SearchProblem &problem,
-                                             const AxisChange &step) {
+std::string_view tandem::explain::getStepName(const SearchProblem &problem,
+                                              const AxisChange &step) {
   std::string_view name = getCollectiveName(step.from, step.to);
   if (name.empty() || !problem.axes[step.axis].isTime)
     return name;
@@ -70,8 +70,8 @@ TimeAnalysis::TimeAnalysis(const SearchProblem &problem, const Plan &plan,
 // What there is
 //===----------------------------------------------------------------------===//
 
-double tandem::search::getComputeSeconds(const SearchProblem &problem,
-                                         const Plan &plan, unsigned op) {
+double tandem::explain::getComputeSeconds(const SearchProblem &problem,
+                                          const Plan &plan, unsigned op) {
   const Operator &info = problem.operators[op];
   const Signature &signature = problem.getSignatures(op)[plan.signatures[op]];
   // The published accounting counts both duplicas and the backward pass.
@@ -279,12 +279,12 @@ void TimeAnalysis::addHidup() {
 
 PlanFacts::PlanFacts(const SearchProblem &problem, const Plan &plan,
                      ChangeTable table, CostReport report)
-    : problem(problem), plan(plan), facts(problem), table(std::move(table)),
+    : problem(problem), plan(plan), index(problem), table(std::move(table)),
       report(std::move(report)),
       analysis(problem, plan, this->report, this->table), names(problem) {}
 
 std::set<Layout> PlanFacts::getLayouts(unsigned tensor) const {
-  const TensorFacts &info = facts.tensors[tensor];
+  const TensorFacts &info = index.tensors[tensor];
   std::set<Layout> layouts;
   for (const Signature &signature : problem.getSignatures(info.producer))
     layouts.insert(signature.results[info.result]);

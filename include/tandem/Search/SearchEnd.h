@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef TANDEM_LIB_SEARCH_SEARCHEND_H
-#define TANDEM_LIB_SEARCH_SEARCHEND_H
+#ifndef TANDEM_SEARCH_SEARCHEND_H
+#define TANDEM_SEARCH_SEARCHEND_H
 
 #include "tandem/Search/Search.h"
 #include <atomic>
@@ -47,4 +47,4 @@ private:
 
 } // namespace tandem::search
 
-#endif // TANDEM_LIB_SEARCH_SEARCHEND_H
+#endif // TANDEM_SEARCH_SEARCHEND_H

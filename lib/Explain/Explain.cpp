@@ -5,13 +5,14 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "tandem/Search/Explain.h"
+#include "tandem/Explain/Explain.h"
 #include "ExplainForms.h"
 #include <algorithm>
 #include <map>
 #include <tuple>
 
 using namespace tandem::cost;
+using namespace tandem::explain;
 using namespace tandem::search;
 
 static std::string printAxes(const SearchProblem &problem) {
@@ -26,7 +27,7 @@ static std::string printAxes(const SearchProblem &problem) {
 // Memory
 //===----------------------------------------------------------------------===//
 
-const char *tandem::search::describe(Holding::Kind kind) {
+const char *tandem::explain::describe(Holding::Kind kind) {
   constexpr const char *texts[] = {"stored", "made", "summed gradient", "copy",
                                    "workspace"};
   return texts[static_cast<unsigned>(kind)];
@@ -129,8 +130,8 @@ static void addChoices(PlanFacts &facts, const ExplainOptions &options,
 }
 
 std::optional<Explanation>
-tandem::search::explain(const SearchProblem &problem, const Plan &plan,
-                        const ExplainOptions &options, std::string &error) {
+tandem::explain::explain(const SearchProblem &problem, const Plan &plan,
+                         const ExplainOptions &options, std::string &error) {
   std::unique_ptr<PlanFacts> facts = PlanFacts::make(problem, plan, error);
   if (!facts)
     return std::nullopt;
@@ -160,18 +161,18 @@ static std::string getShapeText(const Tensor &tensor) {
   return text.empty() ? "scalar" : text;
 }
 
-std::string tandem::search::findReplicated(const SearchProblem &problem,
-                                           const Plan &plan, int64_t bytes) {
+std::string tandem::explain::findReplicated(const SearchProblem &problem,
+                                            const Plan &plan, int64_t bytes) {
   bool isOne = true;
   for (const Axis &axis : problem.axes)
     isOne &= axis.isTime || axis.size == 1;
   if (isOne)
     return "";
-  Facts facts(problem);
+  TensorIndex index(problem);
   unsigned largest = 0, count = 0;
   int64_t most = bytes;
   for (unsigned tensor = 0; tensor < problem.tensors.size(); ++tensor) {
-    const Layout &layout = facts.getProduced(plan.signatures, tensor);
+    const Layout &layout = index.getProduced(plan.signatures, tensor);
     bool isSplit = false;
     for (unsigned axis = 0; axis < problem.axes.size(); ++axis)
       isSplit |= !problem.axes[axis].isTime && layout[axis] != kFull &&

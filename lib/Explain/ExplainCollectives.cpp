@@ -11,9 +11,9 @@
 #include <tuple>
 
 using namespace tandem::cost;
-using namespace tandem::search;
+using namespace tandem::explain;
 
-const char *tandem::search::describe(Cause cause) {
+const char *tandem::explain::describe(Cause cause) {
   constexpr const char *texts[] = {
       "no time axis: nothing computes meanwhile",
       "first slot: nothing has computed yet",
@@ -33,11 +33,11 @@ const char *tandem::search::describe(Cause cause) {
 /// that is for an update: a user writes no lines of updates.
 static const std::string &getPlace(const PlanFacts &facts, const Copy &copy) {
   if (copy.pass != Pass::Update)
-    for (const TensorUse &use : facts.facts.tensors[copy.tensor].uses) {
+    for (const TensorUse &use : facts.index.tensors[copy.tensor].uses) {
       const Operator &info = facts.problem.operators[use.op];
       bool reads =
           info.pass == copy.pass &&
-          facts.facts.getWanted(facts.plan.signatures, use) == copy.layout;
+          facts.index.getWanted(facts.plan.signatures, use) == copy.layout;
       if (reads && !info.getReadLocation(use.operand).empty())
         return info.getReadLocation(use.operand);
     }
@@ -45,8 +45,8 @@ static const std::string &getPlace(const PlanFacts &facts, const Copy &copy) {
 }
 
 std::map<std::string, double>
-tandem::search::getExposedByKind(const SearchProblem &problem,
-                                 const TimeAnalysis &analysis) {
+tandem::explain::getExposedByKind(const SearchProblem &problem,
+                                  const TimeAnalysis &analysis) {
   std::map<std::string, double> sums;
   for (const Transfer &transfer : analysis.transfers)
     sums[std::string(transfer.kind) + " " + problem.axes[transfer.axis].name] +=
@@ -54,7 +54,7 @@ tandem::search::getExposedByKind(const SearchProblem &problem,
   return sums;
 }
 
-std::vector<Exposure> tandem::search::getExposures(const PlanFacts &facts) {
+std::vector<Exposure> tandem::explain::getExposures(const PlanFacts &facts) {
   const TimeAnalysis &analysis = facts.analysis;
   std::map<Cause, Exposure> byCause;
   std::map<Cause, std::map<unsigned, double>> exposed;
@@ -83,7 +83,8 @@ std::vector<Exposure> tandem::search::getExposures(const PlanFacts &facts) {
   return result;
 }
 
-std::vector<Collective> tandem::search::getCollectives(const PlanFacts &facts) {
+std::vector<Collective>
+tandem::explain::getCollectives(const PlanFacts &facts) {
   using Key =
       std::tuple<std::string, unsigned, std::string_view, Pass, int64_t, bool>;
   Groups<Key, Collective> groups;

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Explain/ExplainForms.h"
 #include "ExplainFixture.h"
+#include "ExplainForms.h"
 #include "RandomPlan.h"
 #include "tandem/Search/Exhaustive.h"
 #include <map>
@@ -14,8 +14,9 @@
 
 using namespace tandem::cost;
 using namespace tandem::cost::test;
+using namespace tandem::explain;
+using namespace tandem::explain::test;
 using namespace tandem::search;
-using namespace tandem::search::test;
 
 namespace {
 struct NextTest : ChoiceTest {

@@ -6,13 +6,13 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef TANDEM_TEST_UNIT_SEARCH_EXPLAINFIXTURE_H
-#define TANDEM_TEST_UNIT_SEARCH_EXPLAINFIXTURE_H
+#ifndef TANDEM_TEST_UNIT_EXPLAIN_EXPLAINFIXTURE_H
+#define TANDEM_TEST_UNIT_EXPLAIN_EXPLAINFIXTURE_H
 
 #include "PlanFixture.h"
-#include "tandem/Search/Explain.h"
+#include "tandem/Explain/Explain.h"
 
-namespace tandem::search::test {
+namespace tandem::explain::test {
 
 struct ExplainTest : cost::test::PlanFixture {
   Explanation ask(const cost::Plan &plan,
@@ -46,6 +46,6 @@ struct ChoiceTest : ExplainTest {
   }
 };
 
-} // namespace tandem::search::test
+} // namespace tandem::explain::test
 
-#endif // TANDEM_TEST_UNIT_SEARCH_EXPLAINFIXTURE_H
+#endif // TANDEM_TEST_UNIT_EXPLAIN_EXPLAINFIXTURE_H

@@ -6,13 +6,13 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef TANDEM_LIB_SEARCH_EXPLAINFORMS_H
-#define TANDEM_LIB_SEARCH_EXPLAINFORMS_H
+#ifndef TANDEM_LIB_EXPLAIN_EXPLAINFORMS_H
+#define TANDEM_LIB_EXPLAIN_EXPLAINFORMS_H
 
-#include "../SearchEnd.h"
 #include "ExplainTime.h"
+#include "tandem/Search/SearchEnd.h"
 
-namespace tandem::search {
+namespace tandem::explain {
 
 /// All tensors, repeated layers as one, the largest (all its tensors on a
 /// device) first; without choices and reasons.
@@ -63,11 +63,11 @@ using ChoiceFinder =
     std::function<bool(const FormEntry &entry, Effort effort, MetPlans &plans)>;
 /// By a search of its own for each, whatever the effort. Searches are cut short
 /// at the end: what they lead to is an estimate.
-bool searchChoices(PlanFacts &facts, SearchEnd &end, const FormEntry &entry,
-                   MetPlans &plans);
+bool searchChoices(PlanFacts &facts, search::SearchEnd &end,
+                   const FormEntry &entry, MetPlans &plans);
 /// By local estimates, for the accounting `tandem`. Behind the end they are
 /// brief, and go on for as long as a fixed amount of work lasts.
-ChoiceFinder makeEstimator(PlanFacts &facts, SearchEnd &end);
+ChoiceFinder makeEstimator(PlanFacts &facts, search::SearchEnd &end);
 
 /// What the plan costs, without the forms of an entry; `seconds` is 0 if it is
 /// not legal.
@@ -82,6 +82,6 @@ inline std::pair<bool, double> getRank(const Choice &choice) {
 /// are none.
 std::string getReason(const PlanFacts &facts, const FormEntry &entry);
 
-} // namespace tandem::search
+} // namespace tandem::explain
 
-#endif // TANDEM_LIB_SEARCH_EXPLAINFORMS_H
+#endif // TANDEM_LIB_EXPLAIN_EXPLAINFORMS_H

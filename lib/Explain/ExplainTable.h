@@ -5,13 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef TANDEM_LIB_SEARCH_EXPLAINTABLE_H
-#define TANDEM_LIB_SEARCH_EXPLAINTABLE_H
+#ifndef TANDEM_LIB_EXPLAIN_EXPLAINTABLE_H
+#define TANDEM_LIB_EXPLAIN_EXPLAINTABLE_H
 
 #include <string>
 #include <vector>
 
-namespace tandem::search {
+namespace tandem::explain {
 
 /// `1.25 ms`: four digits. `+1.25 ms` with `isSigned`.
 std::string formatSeconds(double seconds, bool isSigned = false);
@@ -51,6 +51,6 @@ private:
   std::vector<std::vector<std::string>> lines;
 };
 
-} // namespace tandem::search
+} // namespace tandem::explain
 
-#endif // TANDEM_LIB_SEARCH_EXPLAINTABLE_H
+#endif // TANDEM_LIB_EXPLAIN_EXPLAINTABLE_H

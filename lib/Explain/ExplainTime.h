@@ -10,17 +10,17 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef TANDEM_LIB_SEARCH_EXPLAINTIME_H
-#define TANDEM_LIB_SEARCH_EXPLAINTIME_H
+#ifndef TANDEM_LIB_EXPLAIN_EXPLAINTIME_H
+#define TANDEM_LIB_EXPLAIN_EXPLAINTIME_H
 
-#include "../Tandem/Problem/Facts.h"
 #include "ExplainNames.h"
-#include "tandem/Search/Explain.h"
+#include "tandem/Cost/TensorIndex.h"
+#include "tandem/Explain/Explain.h"
 #include <map>
 #include <memory>
 #include <set>
 
-namespace tandem::search {
+namespace tandem::explain {
 
 /// A collective on one axis, as a step of the change that makes a copy.
 struct Transfer {
@@ -96,7 +96,7 @@ getExposedByKind(const cost::SearchProblem &problem,
 struct PlanFacts {
   const cost::SearchProblem &problem;
   const cost::Plan &plan;
-  Facts facts;
+  cost::TensorIndex index;
   cost::ChangeTable table;
   cost::CostReport report;
   TimeAnalysis analysis;
@@ -109,7 +109,7 @@ struct PlanFacts {
 
   /// The layout that the producer gives a tensor.
   const cost::Layout &getLayout(unsigned tensor) const {
-    return facts.getProduced(plan.signatures, tensor);
+    return index.getProduced(plan.signatures, tensor);
   }
   /// Those that its signatures give it.
   std::set<cost::Layout> getLayouts(unsigned tensor) const;
@@ -125,6 +125,6 @@ std::vector<Exposure> getExposures(const PlanFacts &facts);
 /// first.
 std::vector<Collective> getCollectives(const PlanFacts &facts);
 
-} // namespace tandem::search
+} // namespace tandem::explain
 
-#endif // TANDEM_LIB_SEARCH_EXPLAINTIME_H
+#endif // TANDEM_LIB_EXPLAIN_EXPLAINTIME_H

@@ -6,14 +6,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "ExplainTable.h"
-#include "tandem/Search/Explain.h"
+#include "tandem/Explain/Explain.h"
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <tuple>
 
 using namespace tandem::cost;
-using namespace tandem::search;
+using namespace tandem::explain;
 
 /// Entries that are printed of each list.
 constexpr size_t kMaxPrinted = 10;
@@ -229,7 +229,7 @@ static std::string printForms(const Explanation &explanation, const char *title,
   return table.print(title);
 }
 
-std::string tandem::search::printText(const Explanation &explanation) {
+std::string tandem::explain::printText(const Explanation &explanation) {
   std::string text = printTime(explanation) + printKinds(explanation) +
                      printCollectives(explanation) +
                      printExposures(explanation) + printPeak(explanation);

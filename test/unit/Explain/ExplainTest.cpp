@@ -10,15 +10,15 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Explain/ExplainNames.h"
 #include "ExplainFixture.h"
+#include "ExplainNames.h"
 #include "RandomPlan.h"
 #include <map>
 
 using namespace tandem::cost;
 using namespace tandem::cost::test;
-using namespace tandem::search;
-using namespace tandem::search::test;
+using namespace tandem::explain;
+using namespace tandem::explain::test;
 
 using OverlapTest = TwoStages<ExplainTest>;
 

@@ -6,36 +6,54 @@
 //===----------------------------------------------------------------------===//
 
 #include "ExplainForms.h"
+#include "tandem/Search/Search.h"
 #include <numeric>
 
 using namespace tandem::cost;
+using namespace tandem::explain;
 using namespace tandem::search;
 
 /// How often a search may ask whether to go on, before and in its exact part. A
 /// limit of work, not of time: the same plan every time.
 constexpr unsigned kMaxSteps = 300, kMaxExactSteps = 60;
 
+namespace {
 /// The signatures that are left, per group of tied operators.
-using Allowed = std::vector<std::vector<unsigned>>;
+class Remaining {
+public:
+  explicit Remaining(const PlanFacts &facts);
 
-static Allowed allowAll(const Facts &facts) {
-  Allowed allowed;
-  for (const std::vector<unsigned> &group : facts.groups) {
+  /// Takes the layouts that the entry's tensors have in a plan from their
+  /// producers and what is tied to them. False if nothing is left.
+  bool forbid(const FormEntry &entry, const Plan &plan);
+  /// The problem with what is left.
+  SearchProblem restrict() const;
+  /// The decisions of a plan of the restricted problem, in the whole one.
+  void lift(Plan &plan) const;
+
+private:
+  const PlanFacts &facts;
+  std::vector<unsigned> groupOf;
+  std::vector<std::vector<unsigned>> allowed;
+};
+} // namespace
+
+Remaining::Remaining(const PlanFacts &facts)
+    : facts(facts), groupOf(facts.problem.operators.size()) {
+  for (const std::vector<unsigned> &group : facts.problem.getTieGroups()) {
+    for (unsigned op : group)
+      groupOf[op] = allowed.size();
     allowed.emplace_back(facts.problem.getSignatures(group.front()).size());
     std::iota(allowed.back().begin(), allowed.back().end(), 0);
   }
-  return allowed;
 }
 
-/// Takes the layouts that the entry's tensors have in a plan from their
-/// producers and what is tied to them. False if nothing is left.
-static bool forbid(const Facts &facts, const FormEntry &entry, const Plan &plan,
-                   Allowed &allowed) {
+bool Remaining::forbid(const FormEntry &entry, const Plan &plan) {
   for (unsigned tensor : entry.tensors) {
-    const TensorFacts &info = facts.tensors[tensor];
+    const TensorFacts &info = facts.index.tensors[tensor];
     const SignatureSet &all = facts.problem.getSignatures(info.producer);
-    const Layout &layout = facts.getProduced(plan.signatures, tensor);
-    std::vector<unsigned> &left = allowed[facts.groupOf[info.producer]];
+    const Layout &layout = facts.index.getProduced(plan.signatures, tensor);
+    std::vector<unsigned> &left = allowed[groupOf[info.producer]];
     std::erase_if(left, [&](unsigned index) {
       return all[index].results[info.result] == layout;
     });
@@ -45,11 +63,11 @@ static bool forbid(const Facts &facts, const FormEntry &entry, const Plan &plan,
   return true;
 }
 
-static SearchProblem restrict(const Facts &facts, const Allowed &allowed) {
+SearchProblem Remaining::restrict() const {
   SearchProblem problem = facts.problem;
   for (unsigned op = 0; op < problem.operators.size(); ++op) {
     const SignatureSet &all = facts.problem.getSignatures(op);
-    const std::vector<unsigned> &left = allowed[facts.groupOf[op]];
+    const std::vector<unsigned> &left = allowed[groupOf[op]];
     if (left.size() == all.size())
       continue;
     SignatureSet set;
@@ -59,6 +77,11 @@ static SearchProblem restrict(const Facts &facts, const Allowed &allowed) {
     problem.signatureSets.push_back(std::move(set));
   }
   return problem;
+}
+
+void Remaining::lift(Plan &plan) const {
+  for (unsigned op = 0; op < plan.signatures.size(); ++op)
+    plan.signatures[op] = allowed[groupOf[op]][plan.signatures[op]];
 }
 
 static std::optional<Plan> findPlan(const SearchProblem &problem,
@@ -75,16 +98,16 @@ static std::optional<Plan> findPlan(const SearchProblem &problem,
   return searchTandem(problem, options).plan;
 }
 
-bool tandem::search::searchChoices(PlanFacts &facts, SearchEnd &end,
-                                   const FormEntry &entry, MetPlans &plans) {
+bool tandem::explain::searchChoices(PlanFacts &facts, SearchEnd &end,
+                                    const FormEntry &entry, MetPlans &plans) {
   if (!end.proceeds())
     return false;
-  Allowed allowed = allowAll(facts.facts);
+  Remaining remaining(facts);
   std::optional<Plan> plan = facts.plan;
   for (unsigned round = 0; round < 2 && end.proceeds(); ++round) {
-    if (!forbid(facts.facts, entry, *plan, allowed))
+    if (!remaining.forbid(entry, *plan))
       break;
-    SearchProblem problem = restrict(facts.facts, allowed);
+    SearchProblem problem = remaining.restrict();
     plan = findPlan(problem, end);
     if (!plan) {
       // What it would take.
@@ -93,9 +116,7 @@ bool tandem::search::searchChoices(PlanFacts &facts, SearchEnd &end,
     }
     if (!plan)
       break;
-    for (unsigned op = 0; op < plan->signatures.size(); ++op)
-      plan->signatures[op] =
-          allowed[facts.facts.groupOf[op]][plan->signatures[op]];
+    remaining.lift(*plan);
     Choice totals = describePlan(facts, *plan);
     totals.isSearched = !end.isOver();
     plans.add(plan->signatures, totals, entry);

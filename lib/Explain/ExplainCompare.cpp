@@ -11,7 +11,7 @@
 #include <cmath>
 
 using namespace tandem::cost;
-using namespace tandem::search;
+using namespace tandem::explain;
 
 /// Rows that are printed of each list.
 constexpr size_t kMaxRows = 10;
@@ -161,10 +161,10 @@ static std::string printForms(const Sides &sides) {
          " tensors, the largest first\n" + table.print();
 }
 
-std::string tandem::search::compare(const SearchProblem &problemA,
-                                    const Plan &planA,
-                                    const SearchProblem &problemB,
-                                    const Plan &planB, std::string &error) {
+std::string tandem::explain::compare(const SearchProblem &problemA,
+                                     const Plan &planA,
+                                     const SearchProblem &problemB,
+                                     const Plan &planB, std::string &error) {
   Sides sides{PlanFacts::make(problemA, planA, error), nullptr};
   if (sides[0])
     sides[1] = PlanFacts::make(problemB, planB, error);

@@ -6,11 +6,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "ExplainTable.h"
-#include "tandem/Search/Explain.h"
+#include "tandem/Explain/Explain.h"
 #include <nlohmann/json.hpp>
 
 using namespace tandem::cost;
-using namespace tandem::search;
+using namespace tandem::explain;
 
 using Json = nlohmann::ordered_json;
 
@@ -122,7 +122,7 @@ template <typename T> static Json writeList(const std::vector<T> &list) {
   return json;
 }
 
-std::string tandem::search::printJson(const Explanation &explanation) {
+std::string tandem::explain::printJson(const Explanation &explanation) {
   Json forms = Json::array();
   for (const FormEntry &entry : explanation.forms)
     forms.push_back(write(entry, explanation.time));

@@ -10,15 +10,15 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef TANDEM_LIB_SEARCH_EXPLAINNAMES_H
-#define TANDEM_LIB_SEARCH_EXPLAINNAMES_H
+#ifndef TANDEM_LIB_EXPLAIN_EXPLAINNAMES_H
+#define TANDEM_LIB_EXPLAIN_EXPLAINNAMES_H
 
 #include "tandem/Cost/SearchProblem.h"
 #include <algorithm>
 #include <functional>
 #include <map>
 
-namespace tandem::search {
+namespace tandem::explain {
 
 /// `layers.12.w1` becomes `layers.*.w1`.
 std::string getPattern(std::string_view name);
@@ -73,6 +73,6 @@ private:
   std::vector<std::string> labels, locations;
 };
 
-} // namespace tandem::search
+} // namespace tandem::explain
 
-#endif // TANDEM_LIB_SEARCH_EXPLAINNAMES_H
+#endif // TANDEM_LIB_EXPLAIN_EXPLAINNAMES_H
