@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The accountings `hidup-serial` and `hidup-overlapped` (docs/planner.md):
+// The accountings `hidup-serial` and `hidup-overlapped` (docs/plan-files.md):
 // HiDup's cost model (Zhang et al., SoCC 2022, section 4.2, equations 4 and 5)
 // on the forward graph, with the backward pass as the published searcher adds
-// it. Two duplicas, one space axis.
+// it. Two strands, one space axis.
 //
 //===----------------------------------------------------------------------===//
 

@@ -74,7 +74,7 @@ double tandem::explain::getComputeSeconds(const SearchProblem &problem,
                                           const Plan &plan, unsigned op) {
   const Operator &info = problem.operators[op];
   const Signature &signature = problem.getSignatures(op)[plan.signatures[op]];
-  // The published accounting counts both duplicas and the backward pass.
+  // The published accounting counts both strands and the backward pass.
   if (problem.accounting != Accounting::Tandem)
     return 6 * signature.seconds;
   if (info.isArgument())
@@ -215,7 +215,7 @@ void TimeAnalysis::expose(Cause cause, double seconds, Queue beside) {
 // The accountings of HiDup
 //===----------------------------------------------------------------------===//
 
-/// Two duplicas, so two slots forward and two backward per stage (Hidup.h).
+/// Two strands, so two slots forward and two backward per stage (Hidup.h).
 void TimeAnalysis::addHidup() {
   std::vector<double> computation(plan.stageEnds.size());
   for (unsigned op = 0, stage = 0; op < problem.operators.size(); ++op) {

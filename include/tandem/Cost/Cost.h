@@ -67,8 +67,8 @@
 //  something was left. A value that goes to an output tied to a parameter or
 //  state is written in place and holds nothing of its own.
 //
-// Accountings `hidup-*` are defined in docs/planner.md (HiDup, equation 5, with
-// the backward pass as the published searcher has it).
+// Accountings `hidup-*` are defined in docs/plan-files.md (HiDup, equation 5,
+// with the backward pass as the published searcher has it).
 //
 //===----------------------------------------------------------------------===//
 

@@ -9,7 +9,7 @@
 // topological order (forward, backward, updates), for each the signatures that
 // it may have and what they cost, the mesh with the prices of its collectives,
 // and the limits. It holds all that an algorithm may know; it prints as text
-// and parses back to the same problem (docs/planner.md describes the text).
+// and parses back to the same problem (docs/plan-files.md describes the text).
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +22,7 @@
 
 namespace tandem::cost {
 
-/// Which definition of a plan's cost holds (docs/planner.md).
+/// Which definition of a plan's cost holds (docs/plan-files.md).
 enum class Accounting : uint8_t { HidupSerial, HidupOverlapped, Tandem };
 
 /// As texts of problems and plans have it: `hidup-serial`.

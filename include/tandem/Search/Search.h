@@ -59,7 +59,7 @@ struct SearchResult {
 };
 
 /// The dynamic programming of HiDup, section 5: forward graph, one space axis,
-/// two duplicas, the `hidup-*` accountings.
+/// two strands, the `hidup-*` accountings.
 SearchResult searchHidup(const cost::SearchProblem &problem,
                          const SearchOptions &options);
 /// Tandem's own search: any accounting (docs/rationale/search.md).

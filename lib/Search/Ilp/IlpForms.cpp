@@ -76,7 +76,7 @@ bool IlpForms::isArgument(unsigned op) const {
 }
 
 /// No stage can have several strands, and there is one queue. HiDup's two
-/// duplicas are strands in all stages.
+/// strands are in all stages.
 bool tandem::search::addsUp(const SearchProblem &problem,
                             const IlpChoices &allowed) {
   bool canOverlap = false;

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // HiDup (Zhang et al., SoCC 2022) searches the forward graph on one space axis
-// with two duplicas; its cost has the backward pass in it. So the forward part
+// with two strands; its cost has the backward pass in it. So the forward part
 // of a problem is made one of the accounting `hidup-overlapped`: tensors are
 // those of one strand, split over time as the presets do, and a parameter that
 // is stored whole is `replicate`. The backward pass and the updates are then

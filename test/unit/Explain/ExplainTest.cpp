@@ -183,8 +183,8 @@ TEST_F(ExplainTest, hidupHasTwoSlotsEachWay) {
   unsigned x = input("x", ">f");
   unsigned y = compute(kForward, {x}, "f>r", 1);
   compute(kForward, {y}, "f>f", 4);
-  // docs/planner.md: 37 s; forward 4 + 1 s of the all-reduce of 5 s are beside
-  // nothing, backward all 10 s.
+  // docs/plan-files.md: 37 s; forward 4 + 1 s of the all-reduce of 5 s are
+  // beside nothing, backward all 10 s.
   Explanation e = ask(plan({2, 3}));
   EXPECT_NEAR(e.time.seconds, 37, kTolerance);
   EXPECT_NEAR(e.time.computation[0], 2 * (1 + 4), kTolerance);
