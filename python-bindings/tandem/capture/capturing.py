@@ -8,7 +8,6 @@ from unittest import mock
 
 import torch
 import torch.distributions
-import torch.utils.checkpoint
 from torch._subclasses.fake_tensor import FakeTensorConverter
 from torch.fx._lazy_graph_module import _use_lazy_graph_module
 from torch.fx.experimental import proxy_tensor
@@ -25,13 +24,6 @@ from ..tracing.wrappers import without_dynamo
 def _causal_hint(mask, is_causal=None, size=None):
     """For torch.nn.Transformer, which looks into the mask for a hint that changes no result."""
     return bool(is_causal)
-
-
-def _cached(self, allow_mutation):
-    """For selective checkpoints, which keep every result while a step is traced: also those that an
-    in-place operator, such as dropout's, has filled. As none is computed again, none is wrong.
-    """
-    return self.val
 
 
 # Distributions check their arguments by looking at values. A data descriptor, so that one which was made
@@ -129,7 +121,6 @@ def capturing():
         _use_lazy_graph_module(True),
         mock.patch.object(torch.nn.modules.transformer, "_detect_is_causal_mask", _causal_hint),
         mock.patch.object(torch.distributions.Distribution, "_validate_args", _UNCHECKED),
-        mock.patch.object(torch.utils.checkpoint._VersionWrapper, "get_val", _cached),
         mock.patch.object(bias, "CausalBias", causal_mask),
         mock.patch.object(FakeTensorConverter, "from_real_tensor", _in_its_type),
         refusing_others(),

@@ -15,8 +15,9 @@ from ..random import is_defined, starts_parameter
 from ..tracing.attention import scores_drawn
 from ..tracing.draws import DrawError, Draws, SeedError, is_random
 from ..tracing.locations import current_location
-from ..tracing.origins import FORWARD, UPDATE, Origin, tag_new_nodes
+from ..tracing.origins import BACKWARD, FORWARD, UPDATE, Origin, tag_new_nodes
 from ..tracing.reads import EQUAL, READ, of_constants
+from ..tracing.regions import Regions
 from ..tracing.writes import declaring, operands_written
 
 _DEVICE = torch.ops.prim.device.default
@@ -68,7 +69,7 @@ class OriginMode(TorchDispatchMode):
         self.outermost, self.whereabouts = outermost, whereabouts
         self.phase = FORWARD
         self.location_of_sequence = {}
-        self.draws = Draws()
+        self.draws, self.regions = Draws(), Regions(outermost)
         self.watch = RandomWatch()
         self.hooks = []
 
@@ -119,9 +120,9 @@ class OriginMode(TorchDispatchMode):
             # As the step has made them, it may write to them.
             result = pytree.tree_map_only(torch.Tensor, _LITERAL, known)
         ordinal = self._count_random(operator, args, result, location)
-        tag_new_nodes(
-            get_proxy_mode().tracer.graph, Origin(self.phase, location, str(operator), ordinal)
-        )
+        region = self.regions.current(self.phase == BACKWARD)
+        origin = Origin(self.phase, location, str(operator), ordinal, region)
+        tag_new_nodes(get_proxy_mode().tracer.graph, origin)
         return result
 
     def _count_random(self, operator, args, result, location):

@@ -63,7 +63,7 @@ class Trace:
 def _run_step(step, mode, tensors):
     """Runs under the tracer. Returns the results' tensors; leaves their table in `step.results`."""
     parameters, states, buffers, (count,), _, rates, inputs = step.unpack(tensors)
-    with mode, mode.draws.as_generator():
+    with mode, mode.draws.as_generator(), mode.regions.followed():
         parameters = step.make_leaves(parameters)
         with step.holding(parameters, states, [b.clone() for b in buffers]):
             progress.tell("forward pass")

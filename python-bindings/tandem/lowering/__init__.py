@@ -84,6 +84,7 @@ class _Lowering:
         self.origin = origin
         self.builder.phase, self.builder.location = self.origin.phase, self.origin.location
         self.builder.ordinal, self.builder.operator = self.origin.ordinal, node.target
+        self.builder.region = self.origin.region
 
     def _constant(self, node):
         tensor = self.graph

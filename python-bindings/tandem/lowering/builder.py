@@ -30,14 +30,16 @@ def broadcast_shape(*shapes):
 class Builder:
     """Appends operators to `operators`. The lowering sets `phase`, `location` and the facts of the
     ATen node at hand: `operator` (its overload), `out` (its result type, or a list of them),
-    `ordinal`."""
+    `ordinal`, `region` (the number of the run that makes it again)."""
 
     def __init__(self):
         self.operators = []
-        self.phase, self.location = "forward", None
+        self.phase, self.location, self.region = "forward", None, None
         self.operator, self.out, self.ordinal = None, None, None
         self.seed, self.step = None, None
         self._known = {}
+        # Values that depend on no argument: all passes share them.
+        self._sources = set()
 
     def emit(self, name, operands, types, **attributes):
         """One operator; returns its value, or the list of its values if `types` is a list. Tensors without elements are
@@ -48,11 +50,14 @@ class Builder:
         if any(0 in each.shape for each in (*types, *operands)):
             results = self._of_nothing(name, operands, types, attributes)
             return results if many else results[0]
-        key = self._key(name, operands, types, attributes)
+        is_source = all(id(operand) in self._sources for operand in operands)
+        region = None if is_source else self.region
+        key = (region, *self._key(name, operands, types, attributes))
         if key not in self._known:
             operator = Operator(name, list(operands), attributes, self.phase, self.location)
-            operator.source = name_of(self.operator)
+            operator.source, operator.region = name_of(self.operator), region
             operator.results = [Value(type, operator, i) for i, type in enumerate(types)]
+            self._sources.update(id(value) for value in operator.results if is_source)
             self.operators.append(operator)
             self._known[key] = operator.results
         results = self._known[key]

@@ -50,7 +50,7 @@ class Value:
 @dataclass(eq=False)
 class Operator:
     """`attributes`: int, float, bool, str, tuple of int, or a tensor (a constant's value). `source` is the
-    name of the ATen operator that it comes from.
+    name of the ATen operator that it comes from, `region` the number of the run that makes it again.
     """
 
     name: str
@@ -60,6 +60,7 @@ class Operator:
     location: Location = UNKNOWN
     results: list[Value] = field(default_factory=list)
     source: str = ""
+    region: int | None = None
 
 
 @dataclass

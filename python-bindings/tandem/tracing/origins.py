@@ -15,12 +15,15 @@ def name_of(overload):
 
 @dataclass(frozen=True)
 class Origin:
-    """Where an operator comes from. `ordinal` counts the random operators in eager's call order."""
+    """Where an operator comes from. `ordinal` counts the random operators in eager's call order. `region` is the number of the
+    run that makes a checkpointed region again (regions.py).
+    """
 
     phase: str = FORWARD
     location: Location = UNKNOWN
     operator: str = ""
     ordinal: int | None = None
+    region: int | None = None
 
 
 @dataclass

@@ -1,0 +1,270 @@
+"""What `torch.utils.checkpoint` runs again is computed again: less is held, and the numbers are eager's.
+
+test_checkpoint.py has the random numbers of the second run.
+"""
+
+import copy
+import re
+from functools import partial
+
+import pytest
+import tandem
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.checkpoint import (
+    CheckpointPolicy,
+    checkpoint,
+    checkpoint_sequential,
+    create_selective_checkpoint_contexts,
+)
+
+WIDTH, LENGTH, VOCABULARY = 8, 16, 11
+
+
+class Block(nn.Module):
+    """Of a gpt."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+
+    def attend(self, x):
+        qkv = self.qkv(self.first(x)).unflatten(-1, (3, 2, WIDTH // 2))
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return x + F.dropout(self.out(y.transpose(1, 2).flatten(2)), 0.1)
+
+    def forward(self, x):
+        x = self.attend(x)
+        return x + F.dropout(self.down(F.gelu(self.up(self.second(x)))), 0.1)
+
+
+class Gpt(nn.Module):
+    def __init__(self, run, depth=3):
+        super().__init__()
+        self.run = run
+        self.embedding = nn.Embedding(VOCABULARY, WIDTH)
+        self.blocks = nn.ModuleList(Block() for _ in range(depth))
+        self.head = nn.Linear(WIDTH, VOCABULARY)
+
+    def forward(self, tokens):
+        return self.head(self.run(self.blocks, self.embedding(tokens)))
+
+
+def plain(blocks, x):
+    for block in blocks:
+        x = block(x)
+    return x
+
+
+def each(blocks, x, **options):
+    for block in blocks:
+        x = checkpoint(block, x, **options)
+    return x
+
+
+def nested(blocks, x):
+    """A region of all blocks around one for each."""
+    return checkpoint(partial(each, blocks, use_reentrant=False), x, use_reentrant=False)
+
+
+def by_policy(policy):
+    contexts = partial(create_selective_checkpoint_contexts, policy)
+    return partial(each, use_reentrant=False, context_fn=contexts)
+
+
+def products(saved, others):
+    def policy(context, operator, *args, **kwargs):
+        is_product = operator in (torch.ops.aten.mm.default, torch.ops.aten.addmm.default)
+        return saved if is_product else others
+
+    return policy
+
+
+FORMS = {
+    "not reentrant": partial(each, use_reentrant=False),
+    "reentrant": partial(each, use_reentrant=True),
+    "nested": nested,
+    "sequential": lambda blocks, x: checkpoint_sequential(list(blocks), 2, x, use_reentrant=True),
+    "saved": by_policy(products(CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_RECOMPUTE)),
+    "preferred": by_policy(products(CheckpointPolicy.PREFER_SAVE, CheckpointPolicy.MUST_RECOMPUTE)),
+    "all again": by_policy(lambda *_, **__: CheckpointPolicy.MUST_RECOMPUTE),
+}
+
+
+def loss_fn(model, batch):
+    tokens, labels = batch
+    return F.cross_entropy(model(tokens).flatten(0, 1), labels.flatten())
+
+
+def batches(count):
+    generator = torch.Generator().manual_seed(2)
+    draw = partial(torch.randint, VOCABULARY, (8, LENGTH), generator=generator)
+    return [(draw(), draw()) for _ in range(count)]
+
+
+def adam(model):
+    return torch.optim.AdamW(model.parameters(), lr=0.01)
+
+
+def check_training(model, loss_fn, batches, **options):
+    """Three steps beside eager, with the model's own checkpoints."""
+    twin = copy.deepcopy(model)
+    step = tandem.compile(
+        model, loss_fn, adam(model), batches[0], gradients=True, seed=7, **options
+    )
+    optimizer = adam(twin)
+    for number, batch in enumerate(batches):
+        optimizer.zero_grad()
+        with tandem.random.replay(7, number):
+            loss = loss_fn(twin, batch)
+            loss.backward()
+        optimizer.step()
+        assert abs(step(batch).item() - loss.item()) < 1e-9 * abs(loss.item())
+        for name, gradient in step.gradients().items():
+            expected = twin.get_parameter(name).grad
+            torch.testing.assert_close(gradient, expected, atol=1e-11, rtol=1e-9)
+    for name, value in step.state_dict().items():
+        torch.testing.assert_close(value, twin.state_dict()[name], atol=1e-9, rtol=1e-9)
+    return step
+
+
+def held_of(model, **options):
+    """Bytes of the arenas of a rank."""
+    step = tandem.compile(model, loss_fn, adam(model), batches(1)[0], **options)
+    return sum(arena.bytes for arena in step.program.rank_programs[0].arenas)
+
+
+@pytest.fixture(scope="module")
+def held_without():
+    return held_of(Gpt(plain))
+
+
+@pytest.mark.parametrize(
+    "form, share", [("not reentrant", 0.6), ("reentrant", 0.6), ("sequential", 0.8)]
+)
+def test_less_is_held(form, share, held_without):
+    assert held_of(Gpt(FORMS[form])) < share * held_without
+
+
+def test_policies_say_what_is_made_again():
+    def count(form):
+        model = Gpt(form, 2)
+        mlir = tandem.export(model, loss_fn, adam(model), batches(1)[0]).mlir
+        return {name: mlir.count(f'"nn.{name}"') for name in ("matmul", "gelu", "attention")}
+
+    without = count(plain)
+    # Of a block's four products the last one is not needed again.
+    again = {name: number + 2 for name, number in without.items()}
+    assert count(FORMS["all again"]) == again | {"matmul": without["matmul"] + 2 * 3}
+    assert count(FORMS["saved"]) == again | {"matmul": without["matmul"]}
+    attention = torch.ops.aten._scaled_dot_product_efficient_attention.default
+    kept = count(by_policy([attention, torch.ops.aten.gelu.default]))
+    assert kept == without | {"matmul": without["matmul"] + 2 * 3}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_training_is_that_of_eager(form):
+    options = {"accumulate": 2} if form in ("nested", "saved") else {}
+    check_training(
+        Gpt(FORMS[form], 2).double(), loss_fn, batches(3), mesh="data=2", micro=2, **options
+    )
+
+
+@pytest.mark.parametrize("use_reentrant", [False, True])
+def test_training_of_transformers_is_that_of_eager(use_reentrant):
+    transformers = pytest.importorskip("transformers")
+    config = transformers.GPT2Config(
+        n_layer=2,
+        n_embd=WIDTH,
+        n_head=2,
+        n_positions=LENGTH,
+        vocab_size=VOCABULARY,
+        use_cache=False,
+    )
+    model = transformers.GPT2LMHeadModel(config).double().train()
+    model.gradient_checkpointing_enable({"use_reentrant": use_reentrant})
+
+    def loss_fn(model, batch):
+        # The model's own loss is of float32.
+        return F.cross_entropy(model(batch[0]).logits.flatten(0, 1), batch[1].flatten())
+
+    check_training(model, loss_fn, batches(3), mesh="data=2", accumulate=2)
+
+
+@pytest.mark.parametrize("use_reentrant", [False, True])
+def test_statistics_are_updated_twice_as_in_eager(use_reentrant):
+    model = nn.Sequential(nn.Linear(6, 6), nn.BatchNorm1d(6), nn.Linear(6, 1)).double()
+
+    def loss_fn(model, batch):
+        hidden = model[0](batch)
+        hidden = checkpoint(model[1], hidden, use_reentrant=use_reentrant)
+        return model[2](hidden.tanh()).square().mean()
+
+    draw = partial(torch.randn, 8, 6, dtype=torch.float64)
+    step = check_training(model, loss_fn, [draw() for _ in range(3)], mesh="data=2", micro=2)
+    assert step.state_dict()["1.num_batches_tracked"] == 6
+
+
+class Counting:
+    """A policy that saves every second operator that it is asked about."""
+
+    def __init__(self):
+        self.count = 0
+
+    def __call__(self, context, operator, *args, **kwargs):
+        self.count += 1
+        even = self.count % 2 == 0
+        return CheckpointPolicy.MUST_SAVE if even else CheckpointPolicy.PREFER_RECOMPUTE
+
+
+def refused(loss_fn):
+    """The message of the error, which is of one line."""
+    model = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6)).double()
+    model.is_deep = True
+    with pytest.raises(tandem.CaptureError) as caught:
+        tandem.export(model, loss_fn, adam(model), torch.ones(8, 6, dtype=torch.float64))
+    (line,) = str(caught.value).splitlines()
+    return line
+
+
+def test_a_policy_that_changes_is_an_error():
+    policy = Counting()
+    contexts = partial(create_selective_checkpoint_contexts, policy)
+
+    def part(model, x):
+        return model[1](model[0](x).tanh().sin()).tanh()
+
+    def loss_fn(model, batch):
+        return checkpoint(part, model, batch, use_reentrant=False, context_fn=contexts).sum()
+
+    line = refused(loss_fn)
+    assert "loss_fn reads" in line and "'self.count'" in line
+
+
+@pytest.mark.parametrize(
+    "options, reason",
+    [
+        ({}, "different number of tensors was saved"),
+        ({"context_fn": partial(create_selective_checkpoint_contexts, [])}, "sin.default"),
+    ],
+)
+def test_a_region_that_changes_is_an_error(options, reason):
+    def part(model, x):
+        y = model[0](x).tanh()
+        return model[1](y.exp().tanh() if model.is_deep else y.sin())
+
+    def loss_fn(model, batch):
+        model.is_deep = True
+        y = checkpoint(part, model, batch, use_reentrant=False, **options)
+        model.is_deep = False
+        return y.sum()
+
+    at = loss_fn.__code__.co_firstlineno + 2
+    expected = (
+        rf"test_checkpointed.py:{at}: the checkpointed region computes something else .*{reason}"
+    )
+    assert re.search(expected, refused(loss_fn))
