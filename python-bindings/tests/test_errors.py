@@ -15,6 +15,12 @@ from torch import nn
 BATCH = (torch.randn(4, 6), torch.randn(4, 1))
 
 
+def test_errors_that_users_see_have_public_names():
+    classes = [item for item in vars(tandem.errors).values() if isinstance(item, type)]
+    names = {item.__name__ for item in classes if issubclass(item, tandem.TandemError)}
+    assert "JobError" in names and names <= set(tandem.__all__)
+
+
 def sgd(model):
     return torch.optim.SGD(model.parameters(), lr=0.1)
 
