@@ -3,6 +3,7 @@
 The device is this machine's GPU, else the emulated one, which is correct and slow. Four ranks share it.
 """
 
+import argparse
 import sys
 import time
 from pathlib import Path
@@ -68,6 +69,7 @@ def print_differences(name, found, expected):
 
 
 def main():
+    argparse.ArgumentParser(prog="demo-cuda", description=__doc__).parse_args()
     device = choose_device()
     from tandem.capture.model_file import load_model_file
 

@@ -1,4 +1,4 @@
-"""The examples that are scripts of their own: fine-tuning a GPT-2, and digits beside eager."""
+"""The examples that are scripts of their own: fine-tuning a GPT-2, and digits beside eager. What demo-cuda takes."""
 
 import json
 import re
@@ -9,7 +9,8 @@ import pytest
 import torch
 from forked import Forks
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples"
 FINETUNE = [EXAMPLES / "gpt2_finetune.py", "--layers=1", "--width=32", "--length=16", "--every=2"]
 
 
@@ -72,3 +73,11 @@ def test_digits_are_told_as_in_eager(forks):
     assert code == 0, output + errors
     found, eager = re.search(r"accuracy (\S+)%, eager (\S+)%", output).groups()
     assert float(found) >= 97 and abs(float(found) - float(eager)) < 1.5
+
+
+@pytest.mark.parametrize(
+    "argument,code,words", [("--help", 0, "usage: demo-cuda"), ("--fast", 2, "arguments: --fast")]
+)
+def test_demo_cuda_reads_its_command_line(forks, argument, code, words):
+    found, output, errors = forks.start([ROOT / "scripts" / "demo_cuda.py", argument]).finish(60)
+    assert found == code and words in output + errors
