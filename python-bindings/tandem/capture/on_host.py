@@ -14,7 +14,9 @@ import torch.utils._pytree as pytree
 from torch.amp.autocast_mode import autocast
 from torch.overrides import TorchFunctionMode
 
-_GPU = re.compile(r"cuda(:\d+)?")
+# PyTorch's word for a GPU, not the name of one of the compiler's devices.
+_TORCH_GPU = "cuda"
+_GPU = re.compile(rf"{_TORCH_GPU}(:\d+)?")
 _HOST = torch.device("cpu")
 
 
@@ -28,7 +30,7 @@ def _moved(value):
     if isinstance(value, torch.Tensor):
         return value.cpu() if value.is_cuda else value
     if isinstance(value, torch.device):
-        return _HOST if value.type == "cuda" else value
+        return _HOST if value.type == _TORCH_GPU else value
     return "cpu" if isinstance(value, str) and _GPU.fullmatch(value) else value
 
 
@@ -45,7 +47,7 @@ _init = autocast.__init__
 
 def _init_on_host(self, device_type, *args, **kwargs):
     # A step that casts on a GPU alone, and is there.
-    _init(self, "cpu" if device_type == "cuda" else device_type, *args, **kwargs)
+    _init(self, "cpu" if device_type == _TORCH_GPU else device_type, *args, **kwargs)
 
 
 @contextlib.contextmanager
