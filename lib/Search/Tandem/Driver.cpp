@@ -6,19 +6,25 @@
 //===----------------------------------------------------------------------===//
 
 #include "Tandem/Driver.h"
-#include "Tandem/Exact/Exact.h"
 #include "Tandem/Limits.h"
+#include "Tandem/Phases/Exact.h"
 #include <algorithm>
 #include <cmath>
 
 using namespace tandem::cost;
 using namespace tandem::search;
 
+static std::unique_ptr<ProblemSearch> makeDriver(const SearchProblem &problem,
+                                                 const SearchOptions &options,
+                                                 SearchEnd &end) {
+  return std::make_unique<Driver>(problem, options, end);
+}
+
 Driver::Driver(const SearchProblem &problem, const SearchOptions &options,
                SearchEnd &end)
     : problem(problem), context(problem, options, end), pool(context.pool),
-      guides(context), bound(context, guides), local(context), untimed(context),
-      refiner(context, untimed) {}
+      guides(context), bound(context, guides), local(context),
+      untimed(context, makeDriver), refiner(context, untimed) {}
 
 //===----------------------------------------------------------------------===//
 // What no plan does better

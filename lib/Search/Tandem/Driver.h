@@ -15,26 +15,24 @@
 #ifndef TANDEM_LIB_SEARCH_TANDEM_DRIVER_H
 #define TANDEM_LIB_SEARCH_TANDEM_DRIVER_H
 
-#include "Tandem/Improve/Local.h"
-#include "Tandem/Relaxation/Bound.h"
-#include "Tandem/Stages/Refine.h"
-#include "Tandem/UntimedSearch.h"
+#include "Tandem/Phases/Bound.h"
+#include "Tandem/Phases/Local.h"
+#include "Tandem/Phases/Refine.h"
+#include "Tandem/Phases/UntimedSearch.h"
 
 namespace tandem::search {
 
-class Driver {
+class Driver : public ProblemSearch {
 public:
   /// Ends when `end` says so, which the caller made from the options.
   Driver(const cost::SearchProblem &problem, const SearchOptions &options,
          SearchEnd &end);
 
-  SearchResult run();
-  /// Plans of guides and of the cheapest forms; no bound.
-  PlanPool::Record runBriefly();
-  /// Behind either: what better cuts and cheaper forms make of a plan, with the
-  /// work that is left.
-  std::optional<cost::Plan> refine(const cost::Plan &plan, uint64_t &work);
-  bool addsUp() const { return context.addsUp; }
+  SearchResult run() override;
+  PlanPool::Record runBriefly() override;
+  std::optional<cost::Plan> refine(const cost::Plan &plan,
+                                   uint64_t &work) override;
+  bool addsUp() const override { return context.addsUp; }
 
 private:
   bool isImpossible(SearchResult &result) const;

@@ -7,9 +7,9 @@
 
 #include "tandem/Search/PlanVariants.h"
 #include "Tandem/Improve/Editor.h"
-#include "Tandem/Improve/Pool.h"
-#include "Tandem/Problem/Fold.h"
+#include "Tandem/Relaxation/Fold.h"
 #include "Tandem/Relaxation/Relaxation.h"
+#include "Tandem/Stages/Pool.h"
 #include <algorithm>
 #include <set>
 

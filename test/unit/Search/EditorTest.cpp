@@ -7,7 +7,7 @@
 
 #include "RandomPlan.h"
 #include "Tandem/Improve/Improve.h"
-#include "Tandem/Problem/Fold.h"
+#include "Tandem/Relaxation/Fold.h"
 #include "Trial.h"
 #include <gtest/gtest.h>
 

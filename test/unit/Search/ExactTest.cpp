@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Tandem/Exact/Exact.h"
+#include "Tandem/Phases/Exact.h"
 #include "RandomProblem.h"
 #include "Tandem/Limits.h"
-#include "Tandem/Problem/Fold.h"
+#include "Tandem/Relaxation/Fold.h"
 #include "Transformer.h"
 #include "Trial.h"
 #include "gtest/gtest.h"

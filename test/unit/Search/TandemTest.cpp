@@ -6,10 +6,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "RandomProblem.h"
-#include "Tandem/Improve/Pool.h"
-#include "Tandem/Problem/Fold.h"
 #include "Tandem/Problem/Untimed.h"
+#include "Tandem/Relaxation/Fold.h"
 #include "Tandem/Relaxation/Relaxation.h"
+#include "Tandem/Stages/Pool.h"
 #include "Tandem/Stages/Stages.h"
 #include "Transformer.h"
 #include "Trial.h"

@@ -7,7 +7,7 @@
 
 #include "Tandem/Improve/Improve.h"
 #include "Tandem/Limits.h"
-#include "Tandem/Problem/Fold.h"
+#include "Tandem/Relaxation/Fold.h"
 #include <algorithm>
 
 using namespace tandem::cost;

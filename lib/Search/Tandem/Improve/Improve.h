@@ -23,7 +23,7 @@ namespace tandem::search {
 
 class PlanImprover {
 public:
-  /// `repeats` says which variables move together (Tandem/Problem/Fold.h).
+  /// `repeats` says which variables move together (Tandem/Relaxation/Fold.h).
   PlanImprover(const FactorGraph &graph, cost::ChangeTable &table,
                const std::vector<unsigned> &repeats);
 

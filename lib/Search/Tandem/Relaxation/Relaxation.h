@@ -30,8 +30,8 @@ struct Move {
 class Relaxation {
 public:
   /// `representatives` folds the graph: only these variables are looked at, the
-  /// others have their messages and values (Tandem/Problem/Fold.h). A bound is
-  /// one in any case.
+  /// others have their messages and values (Tandem/Relaxation/Fold.h). A bound
+  /// is one in any case.
   Relaxation(const FactorGraph &graph, std::vector<unsigned> representatives);
 
   /// Forgets all messages.

@@ -14,10 +14,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef TANDEM_LIB_SEARCH_TANDEM_RELAXATION_GUIDES_H
-#define TANDEM_LIB_SEARCH_TANDEM_RELAXATION_GUIDES_H
+#ifndef TANDEM_LIB_SEARCH_TANDEM_PHASES_GUIDES_H
+#define TANDEM_LIB_SEARCH_TANDEM_PHASES_GUIDES_H
 
-#include "Tandem/Context.h"
+#include "Tandem/Phases/Context.h"
 #include "Tandem/Relaxation/Relaxation.h"
 
 namespace tandem::search {
@@ -79,4 +79,4 @@ private:
 
 } // namespace tandem::search
 
-#endif // TANDEM_LIB_SEARCH_TANDEM_RELAXATION_GUIDES_H
+#endif // TANDEM_LIB_SEARCH_TANDEM_PHASES_GUIDES_H

@@ -12,8 +12,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef TANDEM_LIB_SEARCH_TANDEM_PROBLEM_FOLD_H
-#define TANDEM_LIB_SEARCH_TANDEM_PROBLEM_FOLD_H
+#ifndef TANDEM_LIB_SEARCH_TANDEM_RELAXATION_FOLD_H
+#define TANDEM_LIB_SEARCH_TANDEM_RELAXATION_FOLD_H
 
 #include "Tandem/Limits.h"
 #include "Tandem/Relaxation/Factors.h"
@@ -28,4 +28,4 @@ std::vector<unsigned> getUnfolded(const FactorGraph &graph);
 
 } // namespace tandem::search
 
-#endif // TANDEM_LIB_SEARCH_TANDEM_PROBLEM_FOLD_H
+#endif // TANDEM_LIB_SEARCH_TANDEM_RELAXATION_FOLD_H

@@ -5,10 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Tandem/Stages/Refine.h"
+#include "Tandem/Phases/Refine.h"
 #include "Tandem/Improve/Ties.h"
 #include "Tandem/Limits.h"
-#include "Tandem/UntimedSearch.h"
 #include <algorithm>
 
 using namespace tandem::cost;

@@ -13,16 +13,15 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef TANDEM_LIB_SEARCH_TANDEM_STAGES_REFINE_H
-#define TANDEM_LIB_SEARCH_TANDEM_STAGES_REFINE_H
+#ifndef TANDEM_LIB_SEARCH_TANDEM_PHASES_REFINE_H
+#define TANDEM_LIB_SEARCH_TANDEM_PHASES_REFINE_H
 
-#include "Tandem/Context.h"
+#include "Tandem/Phases/Context.h"
+#include "Tandem/Phases/UntimedSearch.h"
 #include "Tandem/Sums/SumSearch.h"
 #include <map>
 
 namespace tandem::search {
-
-class UntimedSearch;
 
 class StageRefiner {
 public:
@@ -63,4 +62,4 @@ private:
 
 } // namespace tandem::search
 
-#endif // TANDEM_LIB_SEARCH_TANDEM_STAGES_REFINE_H
+#endif // TANDEM_LIB_SEARCH_TANDEM_PHASES_REFINE_H

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Tandem/Relaxation/Guides.h"
+#include "Tandem/Phases/Guides.h"
 #include "Tandem/Limits.h"
-#include "Tandem/Problem/Fold.h"
+#include "Tandem/Relaxation/Fold.h"
 #include <algorithm>
 #include <cmath>
 #include <set>

@@ -10,11 +10,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef TANDEM_LIB_SEARCH_TANDEM_CONTEXT_H
-#define TANDEM_LIB_SEARCH_TANDEM_CONTEXT_H
+#ifndef TANDEM_LIB_SEARCH_TANDEM_PHASES_CONTEXT_H
+#define TANDEM_LIB_SEARCH_TANDEM_PHASES_CONTEXT_H
 
-#include "Tandem/Improve/Pool.h"
 #include "Tandem/Relaxation/Factors.h"
+#include "Tandem/Stages/Pool.h"
 #include "tandem/Search/SearchEnd.h"
 #include <future>
 
@@ -64,7 +64,7 @@ struct SearchContext {
   Facts facts;
   cost::ChangeTable table;
   FactorGraph graph;
-  /// Variables that move together (Tandem/Problem/Fold.h).
+  /// Variables that move together (Tandem/Relaxation/Fold.h).
   std::vector<unsigned> repeats;
   /// Whether plans are searched as sums (Tandem/Sums/Sum.h).
   const bool addsUp;
@@ -80,4 +80,4 @@ struct SearchContext {
 
 } // namespace tandem::search
 
-#endif // TANDEM_LIB_SEARCH_TANDEM_CONTEXT_H
+#endif // TANDEM_LIB_SEARCH_TANDEM_PHASES_CONTEXT_H

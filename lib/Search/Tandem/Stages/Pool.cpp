@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Tandem/Improve/Pool.h"
+#include "Tandem/Stages/Pool.h"
 #include "Tandem/Limits.h"
 #include <algorithm>
 #include <cmath>

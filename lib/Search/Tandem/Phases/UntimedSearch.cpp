@@ -5,15 +5,14 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Tandem/UntimedSearch.h"
-#include "Tandem/Driver.h"
+#include "Tandem/Phases/UntimedSearch.h"
 #include "Tandem/Limits.h"
 
 using namespace tandem::cost;
 using namespace tandem::search;
 
-UntimedSearch::UntimedSearch(SearchContext &context) : context(context) {}
-UntimedSearch::~UntimedSearch() = default;
+UntimedSearch::UntimedSearch(SearchContext &context, MakeSearch makeSearch)
+    : context(context), makeSearch(std::move(makeSearch)) {}
 
 void UntimedSearch::start() {
   untimed = dropTime(context.problem);
@@ -32,16 +31,16 @@ void UntimedSearch::start() {
   };
   end.emplace(options);
   auto policy = isApart ? std::launch::async : std::launch::deferred;
-  found = std::async(policy, [this] { return search(); });
+  found = std::async(policy, [this] { return findPlan(); });
 }
 
-PlanPool::Record UntimedSearch::search() {
+PlanPool::Record UntimedSearch::findPlan() {
   const SearchProblem &problem = untimed->problem;
-  driver = std::make_unique<Driver>(problem, options, *end);
+  search = makeSearch(problem, options, *end);
   PlanPool::Record best;
   if (problem.operators.size() > kMaxUntimed)
-    best = driver->runBriefly();
-  else if (SearchResult result = driver->run(); result.plan)
+    best = search->runBriefly();
+  else if (SearchResult result = search->run(); result.plan)
     best = {result.plan, result.plan->cost};
   if (best.plan)
     best.plan = untimed->lift(*best.plan);
@@ -63,11 +62,11 @@ bool UntimedSearch::refine() {
   if (!lowered)
     return false;
   uint64_t numBest = context.pool.numBest;
-  if (std::optional<Plan> refined = driver->refine(*lowered, work))
+  if (std::optional<Plan> refined = search->refine(*lowered, work))
     context.pool.offerDivided(untimed->lift(*refined), true);
   return context.pool.numBest != numBest;
 }
 
 bool UntimedSearch::addsUpFor(const Plan &plan) const {
-  return untimed && driver->addsUp() && untimed->lower(plan);
+  return untimed && search->addsUp() && untimed->lower(plan);
 }

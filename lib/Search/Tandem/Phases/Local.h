@@ -11,11 +11,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef TANDEM_LIB_SEARCH_TANDEM_IMPROVE_LOCAL_H
-#define TANDEM_LIB_SEARCH_TANDEM_IMPROVE_LOCAL_H
+#ifndef TANDEM_LIB_SEARCH_TANDEM_PHASES_LOCAL_H
+#define TANDEM_LIB_SEARCH_TANDEM_PHASES_LOCAL_H
 
-#include "Tandem/Context.h"
 #include "Tandem/Improve/Improve.h"
+#include "Tandem/Phases/Context.h"
 
 namespace tandem::search {
 
@@ -57,4 +57,4 @@ private:
 
 } // namespace tandem::search
 
-#endif // TANDEM_LIB_SEARCH_TANDEM_IMPROVE_LOCAL_H
+#endif // TANDEM_LIB_SEARCH_TANDEM_PHASES_LOCAL_H

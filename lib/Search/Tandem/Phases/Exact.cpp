@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Tandem/Exact/Exact.h"
+#include "Tandem/Phases/Exact.h"
 #include "Tandem/Limits.h"
-#include "Tandem/Problem/Fold.h"
+#include "Tandem/Relaxation/Fold.h"
 #include <algorithm>
 
 using namespace tandem::cost;

@@ -14,10 +14,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef TANDEM_LIB_SEARCH_TANDEM_EXACT_EXACT_H
-#define TANDEM_LIB_SEARCH_TANDEM_EXACT_EXACT_H
+#ifndef TANDEM_LIB_SEARCH_TANDEM_PHASES_EXACT_H
+#define TANDEM_LIB_SEARCH_TANDEM_PHASES_EXACT_H
 
-#include "Tandem/Context.h"
+#include "Tandem/Phases/Context.h"
 #include "Tandem/Relaxation/Relaxation.h"
 
 namespace tandem::search {
@@ -72,4 +72,4 @@ private:
 
 } // namespace tandem::search
 
-#endif // TANDEM_LIB_SEARCH_TANDEM_EXACT_EXACT_H
+#endif // TANDEM_LIB_SEARCH_TANDEM_PHASES_EXACT_H

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Tandem/Improve/Local.h"
+#include "Tandem/Phases/Local.h"
 #include "Tandem/Limits.h"
 #include <algorithm>
 #include <utility>

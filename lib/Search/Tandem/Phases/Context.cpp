@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Tandem/Context.h"
+#include "Tandem/Phases/Context.h"
 #include "Tandem/Limits.h"
-#include "Tandem/Problem/Fold.h"
+#include "Tandem/Relaxation/Fold.h"
 #include "Tandem/Sums/Sum.h"
 
 using namespace tandem::cost;

@@ -11,8 +11,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef TANDEM_LIB_SEARCH_TANDEM_IMPROVE_POOL_H
-#define TANDEM_LIB_SEARCH_TANDEM_IMPROVE_POOL_H
+#ifndef TANDEM_LIB_SEARCH_TANDEM_STAGES_POOL_H
+#define TANDEM_LIB_SEARCH_TANDEM_STAGES_POOL_H
 
 #include "Tandem/Problem/Forms.h"
 #include "Tandem/Stages/Stages.h"
@@ -95,4 +95,4 @@ private:
 
 } // namespace tandem::search
 
-#endif // TANDEM_LIB_SEARCH_TANDEM_IMPROVE_POOL_H
+#endif // TANDEM_LIB_SEARCH_TANDEM_STAGES_POOL_H

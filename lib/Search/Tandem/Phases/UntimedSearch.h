@@ -15,22 +15,42 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef TANDEM_LIB_SEARCH_TANDEM_UNTIMEDSEARCH_H
-#define TANDEM_LIB_SEARCH_TANDEM_UNTIMEDSEARCH_H
+#ifndef TANDEM_LIB_SEARCH_TANDEM_PHASES_UNTIMEDSEARCH_H
+#define TANDEM_LIB_SEARCH_TANDEM_PHASES_UNTIMEDSEARCH_H
 
-#include "Tandem/Context.h"
 #include "Tandem/Limits.h"
+#include "Tandem/Phases/Context.h"
 #include "Tandem/Problem/Untimed.h"
+#include <functional>
 #include <memory>
 
 namespace tandem::search {
 
-class Driver;
+/// The whole search of a problem, as seen by a phase that searches another
+/// problem by it.
+class ProblemSearch {
+public:
+  virtual ~ProblemSearch() = default;
+
+  virtual SearchResult run() = 0;
+  /// Plans of guides and of the cheapest forms; no bound.
+  virtual PlanPool::Record runBriefly() = 0;
+  /// Behind either: what better cuts and cheaper forms make of a plan, with the
+  /// work that is left.
+  virtual std::optional<cost::Plan> refine(const cost::Plan &plan,
+                                           uint64_t &work) = 0;
+  virtual bool addsUp() const = 0;
+};
+
+/// Makes a search that ends when `end` says so. The problem, the options and
+/// `end` outlive it.
+using MakeSearch = std::function<std::unique_ptr<ProblemSearch>(
+    const cost::SearchProblem &problem, const SearchOptions &options,
+    SearchEnd &end)>;
 
 class UntimedSearch {
 public:
-  explicit UntimedSearch(SearchContext &context);
-  ~UntimedSearch();
+  UntimedSearch(SearchContext &context, MakeSearch makeSearch);
 
   /// Begins, if there is such a problem.
   void start();
@@ -46,15 +66,16 @@ public:
   bool addsUpFor(const cost::Plan &plan) const;
 
 private:
-  PlanPool::Record search();
+  PlanPool::Record findPlan();
 
   SearchContext &context;
+  MakeSearch makeSearch;
   std::optional<UntimedProblem> untimed;
   SearchOptions options;
   std::optional<SearchEnd> end;
   /// Whether it is on the other thread, which leaves who watches alone.
   bool isApart = false;
-  std::unique_ptr<Driver> driver;
+  std::unique_ptr<ProblemSearch> search;
   /// What is left for plans that the whole problem leads to.
   uint64_t work = kUntimedWork;
   std::future<PlanPool::Record> found;
@@ -62,4 +83,4 @@ private:
 
 } // namespace tandem::search
 
-#endif // TANDEM_LIB_SEARCH_TANDEM_UNTIMEDSEARCH_H
+#endif // TANDEM_LIB_SEARCH_TANDEM_PHASES_UNTIMEDSEARCH_H

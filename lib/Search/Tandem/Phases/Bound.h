@@ -13,10 +13,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef TANDEM_LIB_SEARCH_TANDEM_RELAXATION_BOUND_H
-#define TANDEM_LIB_SEARCH_TANDEM_RELAXATION_BOUND_H
+#ifndef TANDEM_LIB_SEARCH_TANDEM_PHASES_BOUND_H
+#define TANDEM_LIB_SEARCH_TANDEM_PHASES_BOUND_H
 
-#include "Tandem/Relaxation/Guides.h"
+#include "Tandem/Phases/Guides.h"
 
 namespace tandem::search {
 
@@ -68,4 +68,4 @@ private:
 
 } // namespace tandem::search
 
-#endif // TANDEM_LIB_SEARCH_TANDEM_RELAXATION_BOUND_H
+#endif // TANDEM_LIB_SEARCH_TANDEM_PHASES_BOUND_H

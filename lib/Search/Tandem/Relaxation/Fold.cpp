@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Tandem/Problem/Fold.h"
+#include "Tandem/Relaxation/Fold.h"
 #include "Tandem/Limits.h"
 #include <numeric>
 #include <unordered_map>
