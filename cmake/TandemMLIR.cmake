@@ -51,6 +51,15 @@ function(tandem_add_plain_library name)
   target_link_libraries(${name} PUBLIC ${ARG_LINK})
 endfunction()
 
+# tandem_sorts_stably(<target>): for sources that call std::stable_sort, or include
+# a header that does. libstdc++ 12 marks as deprecated what it calls there itself,
+# and Clang warns of that in the caller's file. On other targets uses of deprecated
+# functions stay warnings.
+function(tandem_sorts_stably target)
+  target_compile_options(${target} PRIVATE
+    $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>)
+endfunction()
+
 # tandem_add_tool(<name> SOURCES... LINK libs...): a short main. Without the
 # precompiled header, which is made for position-independent libraries.
 function(tandem_add_tool name)
