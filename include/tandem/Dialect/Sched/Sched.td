@@ -92,7 +92,7 @@ def Sched_QueueAttr : AttrDef<Sched_Dialect, "Queue"> {
     Its role, and its number among the queues of that role, from 0 on:
     `#sched.queue<compute>`, `#sched.queue<comm[1]>`. Steps and commands write
     `on comm[1]`. Its number in the Program is its place in the list of the
-    module's queues (`Queues.h`).
+    module's queues (class `Queues` in `Place.h`).
   }];
   let parameters = (ins "::tandem::sched::QueueRole":$role, "unsigned":$number);
   let hasCustomAssemblyFormat = 1;
