@@ -7,52 +7,95 @@
 
 #include "HidupCost.h"
 #include <algorithm>
+#include <array>
 #include <tuple>
 
 using namespace tandem::cost;
+
+//===----------------------------------------------------------------------===//
+// Rules
+//===----------------------------------------------------------------------===//
+
+static AccountingRules makeRules(bool overlapsBackward) {
+  return {.passes = {{Pass::Forward, 1, true},
+                     {Pass::Backward, 2, overlapsBackward}},
+          .hasArguments = false,
+          .separatesUpdates = false,
+          .decidesCopies = false,
+          .splitsEvenly = false};
+}
+
+const AccountingRules &tandem::cost::getHidupRules(Accounting accounting) {
+  static const AccountingRules serial = makeRules(false),
+                               overlapped = makeRules(true);
+  return accounting == Accounting::HidupSerial ? serial : overlapped;
+}
 
 //===----------------------------------------------------------------------===//
 // Changes of form
 //===----------------------------------------------------------------------===//
 
 static double getSeconds(const SearchProblem &problem, unsigned tensor,
-                         Change change) {
+                         std::optional<Change> change) {
+  if (!change)
+    return 0;
   double bytes = static_cast<double>(problem.tensors[tensor].elementBytes);
   for (int64_t size : problem.tensors[tensor].shape)
     bytes *= static_cast<double>(size);
   const ChangeRate &rate =
-      problem.axes.front().rates[static_cast<unsigned>(change)];
+      problem.axes.front().rates[static_cast<unsigned>(*change)];
   return static_cast<double>(problem.tensors[tensor].times) *
          (rate.latency + bytes * rate.secondsPerByte);
+}
+
+namespace {
+/// Of the passes; nothing where it is free.
+using Collectives = std::array<std::optional<Change>, 2>;
+} // namespace
+
+/// The table of Hidup.h.
+static std::optional<Collectives> findCollectives(Form from, Form to) {
+  if (from == to)
+    return Collectives{};
+  if (to != kFull && to < 0)
+    return std::nullopt;
+  switch (from) {
+  case kFull:
+    return Collectives{};
+  case kReplicate:
+    return Collectives{std::nullopt, Change::AllReduce};
+  case kReduce:
+    if (to == kFull)
+      return Collectives{Change::AllReduce, Change::AllReduce};
+    return Collectives{Change::ReduceScatter, Change::AllGather};
+  default:
+    if (to == kFull)
+      return Collectives{Change::AllGather, Change::ReduceScatter};
+    return Collectives{Change::AllToAll, Change::AllToAll};
+  }
+}
+
+std::optional<std::vector<PassChange>>
+tandem::cost::getPassChanges(const SearchProblem &problem, unsigned tensor,
+                             Form from, Form to) {
+  std::optional<Collectives> collectives = findCollectives(from, to);
+  if (!collectives)
+    return std::nullopt;
+  std::vector<PassChange> changes;
+  for (std::optional<Change> change : *collectives)
+    changes.push_back({change, getSeconds(problem, tensor, change)});
+  return changes;
 }
 
 std::optional<HidupChange>
 tandem::cost::getHidupChange(const SearchProblem &problem, unsigned tensor,
                              Form from, Form to) {
-  auto seconds = [&](Change change) {
-    return getSeconds(problem, tensor, change);
-  };
-  if (from == to)
-    return HidupChange{};
-  if (to != kFull && to < 0)
+  std::optional<Collectives> collectives = findCollectives(from, to);
+  if (!collectives)
     return std::nullopt;
-  switch (from) {
-  case kFull:
-    return HidupChange{};
-  case kReplicate:
-    return HidupChange{0, seconds(Change::AllReduce)};
-  case kReduce:
-    if (to == kFull)
-      return HidupChange{seconds(Change::AllReduce),
-                         seconds(Change::AllReduce)};
-    return HidupChange{seconds(Change::ReduceScatter),
-                       seconds(Change::AllGather)};
-  default:
-    if (to == kFull)
-      return HidupChange{seconds(Change::AllGather),
-                         seconds(Change::ReduceScatter)};
-    return HidupChange{seconds(Change::AllToAll), seconds(Change::AllToAll)};
-  }
+  auto [forward, backward] = *collectives;
+  return HidupChange{getSeconds(problem, tensor, forward),
+                     getSeconds(problem, tensor, backward)};
 }
 
 //===----------------------------------------------------------------------===//

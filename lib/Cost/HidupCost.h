@@ -15,10 +15,14 @@
 #ifndef TANDEM_LIB_COST_HIDUPCOST_H
 #define TANDEM_LIB_COST_HIDUPCOST_H
 
+#include "tandem/Cost/Accounting.h"
 #include "tandem/Cost/Cost.h"
 #include "tandem/Cost/Hidup.h"
 
 namespace tandem::cost {
+
+/// The rules of a `hidup-*` accounting.
+const AccountingRules &getHidupRules(Accounting accounting);
 
 /// `cost` under a `hidup-*` accounting. `seconds` and `changes` are filled in;
 /// there are no slots (the total is no time line of equal steps), and the peak

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Cost/SearchProblem.h"
+#include "tandem/Cost/Accounting.h"
 #include <algorithm>
 #include <numeric>
 
@@ -107,7 +108,7 @@ bool SearchProblem::isDivisible(unsigned tensor, const Layout &layout) const {
     if (form >= static_cast<Form>(shape.size()))
       return false;
     // The paper's problems split unevenly, and its costs count whole tensors.
-    if (accounting != Accounting::Tandem)
+    if (!getRules(accounting).splitsEvenly)
       continue;
     parts[form] *= axes[axis].size;
     if (shape[form] % parts[form] != 0)

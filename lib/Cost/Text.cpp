@@ -32,6 +32,10 @@ std::string_view tandem::cost::getPassName(Pass pass) {
   return names[static_cast<unsigned>(pass)];
 }
 
+std::string_view tandem::cost::getChangeName(Change change) {
+  return kChangeNames[static_cast<unsigned>(change)];
+}
+
 std::optional<Pass> tandem::cost::parsePass(std::string_view text) {
   for (Pass pass : {Pass::Forward, Pass::Backward, Pass::Update})
     if (text == getPassName(pass))

@@ -7,6 +7,7 @@
 
 #include "tandem/Explain/Explain.h"
 #include "ExplainForms.h"
+#include "tandem/Search/Search.h"
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -89,9 +90,9 @@ static bool isAsked(const ExplainOptions &options, const FormEntry &entry) {
 /// best for another.
 static void addChoices(PlanFacts &facts, const ExplainOptions &options,
                        std::vector<FormEntry> &entries) {
-  bool isTandem = facts.problem.accounting == Accounting::Tandem;
+  bool isByStages = isSearchedByStages(facts.problem);
   bool isSearched =
-      !isTandem || facts.problem.operators.size() <= options.maxSearched;
+      isByStages || facts.problem.operators.size() <= options.maxSearched;
   SearchEnd end(options.timeLimit, [&options](double, double, double) {
     return !options.endsSearch || !options.endsSearch();
   });
@@ -112,7 +113,7 @@ static void addChoices(PlanFacts &facts, const ExplainOptions &options,
     Effort effort =
         counts[entry.role]++ < numFull ? Effort::Full : Effort::Brief;
     bool wasLookedAt = isSearched && searchChoices(facts, end, entry, plans);
-    if (isTandem && (!isSearched || end.isOver())) {
+    if (!isByStages && (!isSearched || end.isOver())) {
       if (!estimate)
         estimate = makeEstimator(facts, end);
       wasLookedAt |= estimate(entry, effort, plans);

@@ -86,13 +86,13 @@ void Remaining::lift(Plan &plan) const {
 
 static std::optional<Plan> findPlan(const SearchProblem &problem,
                                     SearchEnd &end) {
-  bool isTandem = problem.accounting == Accounting::Tandem;
+  bool isByStages = isSearchedByStages(problem);
   SearchOptions options;
   unsigned steps = 0, exactSteps = 0;
   options.progress = [&](double done, double, double) {
     if (!end.proceeds())
       return false;
-    return !isTandem ||
+    return isByStages ||
            (done < 0.9 ? ++steps < kMaxSteps : ++exactSteps < kMaxExactSteps);
   };
   return searchTandem(problem, options).plan;

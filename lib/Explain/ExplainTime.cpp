@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "ExplainTime.h"
-#include "tandem/Cost/Hidup.h"
 #include "tandem/Cost/Slots.h"
 #include <algorithm>
 #include <cmath>
@@ -48,13 +47,13 @@ TimeAnalysis::TimeAnalysis(const SearchProblem &problem, const Plan &plan,
       numStrands(problem.getNumStrands()), ofStage(plan.stageEnds.size()),
       joins(plan.stageEnds.size()) {
   time.seconds = report.seconds;
-  if (problem.accounting == Accounting::Tandem) {
+  if (getRules(problem.accounting).hasStagePasses()) {
+    addStagePasses();
+  } else {
     addComputation();
     addTransfers();
     addSlots();
     addWaiting();
-  } else {
-    addHidup();
   }
   for (Transfer &transfer : transfers) {
     // Shares of several slots add up to all of it, but for their rounding.
@@ -74,9 +73,9 @@ double tandem::explain::getComputeSeconds(const SearchProblem &problem,
                                           const Plan &plan, unsigned op) {
   const Operator &info = problem.operators[op];
   const Signature &signature = problem.getSignatures(op)[plan.signatures[op]];
-  // The published accounting counts both strands and the backward pass.
-  if (problem.accounting != Accounting::Tandem)
-    return 6 * signature.seconds;
+  if (const AccountingRules &rules = getRules(problem.accounting);
+      rules.hasStagePasses())
+    return rules.getComputation() * signature.seconds;
   if (info.isArgument())
     return 0;
   double strands = problem.isOverTime(signature)
@@ -212,11 +211,11 @@ void TimeAnalysis::expose(Cause cause, double seconds, Queue beside) {
 }
 
 //===----------------------------------------------------------------------===//
-// The accountings of HiDup
+// Stages that run passes
 //===----------------------------------------------------------------------===//
 
-/// Two strands, so two slots forward and two backward per stage (Hidup.h).
-void TimeAnalysis::addHidup() {
+/// Forward seconds of each stage, of one strand.
+std::vector<double> TimeAnalysis::getStageComputation() const {
   std::vector<double> computation(plan.stageEnds.size());
   for (unsigned op = 0, stage = 0; op < problem.operators.size(); ++op) {
     while (op >= plan.stageEnds[stage])
@@ -224,53 +223,59 @@ void TimeAnalysis::addHidup() {
     computation[stage] +=
         problem.getSignatures(op)[plan.signatures[op]].seconds;
   }
-  std::vector<Queue> forward(plan.stageEnds.size());
-  std::vector<Queue> backward(plan.stageEnds.size());
+  return computation;
+}
+
+/// What each stage sends in each pass.
+std::vector<std::vector<Queue>>
+TimeAnalysis::addPassTransfers(const AccountingRules &rules) {
+  std::vector<std::vector<Queue>> sent(
+      rules.passes.size(), std::vector<Queue>(plan.stageEnds.size()));
   for (unsigned i = 0; i < report.changes.size(); ++i) {
     const CopyChange &change = report.changes[i];
     unsigned tensor = change.copy.tensor;
-    Form from = change.from[0], to = change.copy.layout[0];
-    std::optional<HidupChange> seconds =
-        getHidupChange(problem, tensor, from, to);
-    if (!seconds)
-      continue;
-    auto add = [&](std::string_view kind, Pass pass, double once,
-                   Queue &queue) {
+    auto changes =
+        getPassChanges(problem, tensor, change.from[0], change.copy.layout[0]);
+    for (size_t pass = 0; changes && pass < changes->size(); ++pass) {
+      double once = (*changes)[pass].seconds;
       if (once <= 0)
-        return;
-      queue.emplace_back(transfers.size(), once);
-      transfers.push_back({i, kind, 0, pass, problem.getBytes(tensor, Layout()),
-                           once, true, false, 2 * once, 0, 2});
-    };
-    add(getCollectiveName(from, to), Pass::Forward, seconds->forward,
-        forward[change.stage]);
-    // The counterpart of an all-gather is a reduce-scatter; a parameter that
-    // is whole on every rank has its gradient summed.
-    std::string_view kind =
-        from == kReplicate           ? getCollectiveName(kReduce, kFull)
-        : from >= 0 && to < 0        ? getCollectiveName(kReduce, from)
-        : from == kReduce && to >= 0 ? getCollectiveName(to, kFull)
-                                     : getCollectiveName(from, to);
-    add(kind, Pass::Backward, seconds->backward, backward[change.stage]);
+        continue;
+      sent[pass][change.stage].emplace_back(transfers.size(), once);
+      transfers.push_back(
+          {i, getChangeName(*(*changes)[pass].collective), 0,
+           rules.passes[pass].pass, problem.getBytes(tensor, Layout()), once,
+           true, false, kStagePassStrands * once, 0, kStagePassStrands});
+    }
   }
-  auto addSlot = [&](const Queue &queue, double beside, bool isSerial,
+  return sent;
+}
+
+/// Two strands, so two slots per stage and pass.
+void TimeAnalysis::addStagePasses() {
+  const AccountingRules &rules = getRules(problem.accounting);
+  std::vector<double> computation = getStageComputation();
+  std::vector<std::vector<Queue>> sent = addPassTransfers(rules);
+  auto addSlot = [&](const Queue &queue, double beside, bool overlaps,
                      bool isFirst) {
-    Cause cause = isSerial  ? Cause::SerialBackward
+    Cause cause = !overlaps ? Cause::SerialBackward
                   : isFirst ? Cause::FirstSlot
                             : Cause::TooLittleComputation;
-    expose(cause, isSerial ? getSum(queue) : getSum(queue) - beside, queue);
+    expose(cause, overlaps ? getSum(queue) - beside : getSum(queue), queue);
   };
-  bool isSerial = problem.accounting == Accounting::HidupSerial;
   for (unsigned stage = 0; stage < computation.size(); ++stage) {
     double previous = stage > 0 ? computation[stage - 1] : 0;
-    addSlot(forward[stage], previous, false, stage == 0);
-    addSlot(forward[stage], computation[stage], false, false);
-    addSlot(backward[stage], 2 * previous, isSerial, stage == 0);
-    addSlot(backward[stage], 2 * computation[stage], isSerial, false);
-    time.computation[0] += previous + computation[stage];
-    time.computation[1] += 2 * (previous + computation[stage]);
+    for (size_t i = 0; i < rules.passes.size(); ++i) {
+      const StagePass &pass = rules.passes[i];
+      addSlot(sent[i][stage], pass.computation * previous, pass.overlaps,
+              stage == 0);
+      addSlot(sent[i][stage], pass.computation * computation[stage],
+              pass.overlaps, false);
+      time.computation[static_cast<unsigned>(pass.pass)] +=
+          pass.computation * (previous + computation[stage]);
+    }
   }
-  time.computation[0] += computation.empty() ? 0 : computation.back();
+  time.computation[static_cast<unsigned>(rules.passes.front().pass)] +=
+      computation.empty() ? 0 : computation.back();
 }
 
 //===----------------------------------------------------------------------===//

@@ -14,6 +14,7 @@
 #define TANDEM_LIB_EXPLAIN_EXPLAINTIME_H
 
 #include "ExplainNames.h"
+#include "tandem/Cost/Accounting.h"
 #include "tandem/Cost/TensorIndex.h"
 #include "tandem/Explain/Explain.h"
 #include <map>
@@ -72,7 +73,10 @@ private:
   void addTransfers();
   void addSlots();
   void addWaiting();
-  void addHidup();
+  std::vector<double> getStageComputation() const;
+  std::vector<std::vector<Queue>>
+  addPassTransfers(const cost::AccountingRules &rules);
+  void addStagePasses();
   Cause getCause(unsigned slot, double computation, double collective) const;
   void expose(Cause cause, double seconds, Queue beside);
 

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Search/Exhaustive.h"
+#include "tandem/Cost/Accounting.h"
 #include "tandem/Search/SearchEnd.h"
 #include <algorithm>
 #include <set>
@@ -28,8 +29,8 @@ class Enumerator {
 public:
   Enumerator(const SearchProblem &problem, uint64_t limit,
              const PlanVisitor &visit, std::string &error)
-      : problem(problem), limit(limit), visit(visit), error(error),
-        table(problem) {}
+      : problem(problem), rules(getRules(problem.accounting)), limit(limit),
+        visit(visit), error(error), table(problem) {}
 
   bool run();
   uint64_t numVisited = 0;
@@ -48,6 +49,7 @@ private:
   std::optional<CostReport> ask();
 
   const SearchProblem &problem;
+  const AccountingRules &rules;
   uint64_t limit;
   const PlanVisitor &visit;
   std::string &error;
@@ -75,18 +77,18 @@ static bool hasIdleInput(const SearchProblem &problem) {
 }
 
 static std::vector<Boundary> getBoundaries(const SearchProblem &problem) {
-  bool isTandem = problem.accounting == Accounting::Tandem;
+  const AccountingRules &rules = getRules(problem.accounting);
   std::vector<Boundary> boundaries;
   // A stage of arguments alone is an empty step, which changes nothing but who
   // shares the first stage with what is alive nowhere else.
-  int previous = isTandem && hasIdleInput(problem) ? 0 : -1;
+  int previous = rules.hasArguments && hasIdleInput(problem) ? 0 : -1;
   for (unsigned op = 0; op < problem.operators.size(); ++op) {
     const Operator &info = problem.operators[op];
-    if (isTandem && info.isArgument())
+    if (rules.hasArguments && info.isArgument())
       continue;
     if (previous >= 0) {
-      bool isForced =
-          isTandem && (info.pass == Pass::Update) !=
+      bool isForced = rules.separatesUpdates &&
+                      (info.pass == Pass::Update) !=
                           (problem.operators[previous].pass == Pass::Update);
       boundaries.push_back({op, isForced});
     }
@@ -130,7 +132,7 @@ void Enumerator::setDivision(uint64_t bits) {
 /// Whether collectives lead from what the producers give to what the operators
 /// of the group want; producers of a later group are not looked at.
 bool Enumerator::isReachable(const Group &group) {
-  if (problem.accounting != Accounting::Tandem)
+  if (rules.hasStagePasses())
     return true;
   for (unsigned op : group) {
     const std::vector<unsigned> &operands = problem.operators[op].operands;
@@ -219,7 +221,7 @@ bool Enumerator::visitCopies() {
     return true;
   if (!visit(plan, *report))
     return false;
-  if (problem.accounting != Accounting::Tandem)
+  if (!rules.decidesCopies)
     return true;
   std::vector<Copy> kept = getKeepable(*report), waiting = getWaitable(*report);
   return visitSubsets(kept, waiting);

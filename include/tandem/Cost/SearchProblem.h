@@ -37,6 +37,8 @@ std::string_view getPassName(Pass pass);
 /// `AllGather` their concatenation, on the device's own memory.
 enum class Change : uint8_t { AllGather, ReduceScatter, AllReduce, AllToAll };
 constexpr unsigned kNumChanges = 4;
+/// Of a space axis: `all-gather`.
+std::string_view getChangeName(Change change);
 
 /// Of a device's memory.
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();

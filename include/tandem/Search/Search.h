@@ -62,6 +62,9 @@ struct SearchResult {
 /// two strands, the `hidup-*` accountings.
 SearchResult searchHidup(const cost::SearchProblem &problem,
                          const SearchOptions &options);
+/// Whether `searchTandem` is that dynamic programming, which limits its own
+/// work: stages run passes (Accounting.h).
+bool isSearchedByStages(const cost::SearchProblem &problem);
 /// Tandem's own search: any accounting (docs/rationale/search.md).
 SearchResult searchTandem(const cost::SearchProblem &problem,
                           const SearchOptions &options);

@@ -7,7 +7,6 @@
 
 #include "IlpMemory.h"
 #include "IlpSearch.h"
-#include "tandem/Cost/Hidup.h"
 #include <algorithm>
 #include <cmath>
 
@@ -262,8 +261,7 @@ void IlpSearch::claim() {
 }
 
 SearchResult IlpSearch::run() {
-  bool isHidup = problem.accounting != Accounting::Tandem;
-  if ((isHidup && !checkHidupProblem(problem, result.error)) || !checkStages())
+  if (!checkAccounting(problem, result.error) || !checkStages())
     return std::move(result);
   result.plan = findCheapest(problem, options.starts);
   search(IlpStages(problem, options.stageEnds.empty() ? getFinestStages(problem)

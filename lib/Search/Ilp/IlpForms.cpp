@@ -52,7 +52,7 @@ IlpForms::IlpForms(const SearchProblem &problem, const IlpStages &stages,
                    IntegerProgram &program, IlpFreedom freedom,
                    std::function<bool()> isStopped)
     : freedom(freedom), isStopped(std::move(isStopped)), problem(problem),
-      isHidup(problem.accounting != Accounting::Tandem), stages(stages),
+      rules(getRules(problem.accounting)), stages(stages),
       tensors(problem.tensors.size()), allowed(allowed), program(program),
       firstColumn(problem.operators.size()) {
   addsUp = search::addsUp(problem, allowed);
@@ -72,11 +72,11 @@ IlpForms::IlpForms(const SearchProblem &problem, const IlpStages &stages,
 IlpForms::~IlpForms() = default;
 
 bool IlpForms::isArgument(unsigned op) const {
-  return !isHidup && problem.operators[op].isArgument();
+  return rules.hasArguments && problem.operators[op].isArgument();
 }
 
-/// No stage can have several strands, and there is one queue. HiDup's two
-/// strands are in all stages.
+/// No stage can have several strands, and there is one queue. Stages that
+/// run passes have two strands.
 bool tandem::search::addsUp(const SearchProblem &problem,
                             const IlpChoices &allowed) {
   bool canOverlap = false;
@@ -84,7 +84,7 @@ bool tandem::search::addsUp(const SearchProblem &problem,
     for (unsigned s = 0; s < allowed[op].size(); ++s)
       canOverlap |=
           allowed[op][s] && problem.isOverTime(problem.getSignatures(op)[s]);
-  return problem.accounting == Accounting::Tandem &&
+  return !getRules(problem.accounting).hasStagePasses() &&
          (problem.getNumStrands() == 1 || !canOverlap) &&
          problem.getNumQueues() <= 1;
 }

@@ -20,15 +20,12 @@
 #define TANDEM_LIB_SEARCH_ILPFORMS_H
 
 #include "IlpProgram.h"
+#include "tandem/Cost/Accounting.h"
 #include "tandem/Cost/Cost.h"
 #include <map>
 #include <memory>
 
 namespace tandem::search {
-
-/// The queues on which changes communicate under the accountings of HiDup: each
-/// in both passes.
-constexpr unsigned kForwardQueue = 0, kBackwardQueue = 1;
 
 /// Stages that are given.
 struct IlpStages {
@@ -127,9 +124,7 @@ public:
   bool isCut = false;
 
   const cost::SearchProblem &problem;
-  /// The accounting is one of HiDup's: arguments lie in stages as all operators
-  /// do, and a tensor has at most one copy, made of its producer's layout.
-  bool isHidup;
+  const cost::AccountingRules &rules;
   const IlpStages &stages;
   std::vector<IlpTensor> tensors;
   std::vector<IlpChange> changes;

@@ -16,7 +16,7 @@ using namespace tandem::search;
 /// of uses, if they may want a sum over time, or what they have is not all that
 /// decides about their copies.
 unsigned IlpNetwork::getFirstOfLast() const {
-  if (forms.isHidup || states.knowsMemory)
+  if (!forms.rules.decidesCopies || states.knowsMemory)
     return tensor.uses.size();
   const IlpUse &last = tensor.uses.back();
   for (const IlpLayout &produced : tensor.produced)

@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "IlpStates.h"
-#include "tandem/Cost/Hidup.h"
 #include <algorithm>
 
 using namespace tandem::cost;
@@ -54,24 +53,23 @@ TensorStates::TensorStates(const IlpForms &forms, ChangeTable &table,
     }
 }
 
-/// Under HiDup's accountings the two passes have a queue each.
-static ChangeCost toChangeCost(const std::optional<HidupChange> &change) {
+/// Passes that stages run have a queue each.
+static ChangeCost
+toChangeCost(const std::optional<std::vector<PassChange>> &changes) {
   ChangeCost cost;
-  cost.isPossible = change.has_value();
-  if (change) {
-    cost.collectiveOnce[kForwardQueue] = change->forward;
-    cost.collectiveOnce[kBackwardQueue] = change->backward;
-  }
+  cost.isPossible = changes.has_value();
+  for (size_t pass = 0; changes && pass < changes->size(); ++pass)
+    cost.collectiveOnce[pass] = (*changes)[pass].seconds;
   return cost;
 }
 
 const ChangeCost &TensorStates::findChange(ChangeTable &table, unsigned from,
                                            unsigned to) {
-  if (!forms.isHidup)
+  if (!forms.rules.hasStagePasses())
     return table.getCost(index, nodes[from], nodes[to]);
-  changesOfHidup.push_back(toChangeCost(
-      getHidupChange(forms.problem, index, nodes[from][0], nodes[to][0])));
-  return changesOfHidup.back();
+  changesOfPasses.push_back(toChangeCost(
+      getPassChanges(forms.problem, index, nodes[from][0], nodes[to][0])));
+  return changesOfPasses.back();
 }
 
 IlpState TensorStates::getFirst(unsigned produced) const {
@@ -152,7 +150,7 @@ std::vector<IlpWay> TensorStates::getWays(const IlpState &state, unsigned use,
         ways.push_back(again);
       return ways;
     }
-  if (forms.isHidup && !state.copies.empty())
+  if (!forms.rules.decidesCopies && !state.copies.empty())
     return {};
   double lowest = existed && base >= 0 ? getTotal(base, to) : kInfinity;
   for (const IlpMember &copy : state.copies)
@@ -316,10 +314,10 @@ bool TensorStates::isProducedUseful(const IlpState &state,
   return false;
 }
 
-/// Forgets what no later use is better off with. HiDup's one copy is none too
-/// many, wanted or not.
+/// Forgets what no later use is better off with. An only copy is none too many,
+/// wanted or not.
 void TensorStates::forget(IlpState &state, unsigned next) const {
-  if (forms.isHidup)
+  if (!forms.rules.decidesCopies)
     return;
   for (size_t i = state.copies.size(); i-- > 0;)
     if (!isUsefulCopy(state, i, next))

@@ -134,7 +134,7 @@ private:
   std::vector<std::vector<unsigned>> wantedNodes;
   std::vector<const cost::ChangeCost *> changes;
   /// Where those of HiDup lie.
-  std::deque<cost::ChangeCost> changesOfHidup;
+  std::deque<cost::ChangeCost> changesOfPasses;
   std::vector<double> totals;
 };
 

@@ -12,12 +12,11 @@ using namespace tandem::cost;
 using namespace tandem::search;
 
 IlpTime::IlpTime(const IlpForms &forms, IntegerProgram &program, double scale)
-    : problem(forms.problem), stages(forms.stages), program(program),
-      interference(forms.problem),
+    : stages(forms.stages), program(program), interference(forms.problem),
       latencyOfPiece(forms.problem.pieceLatency * scale),
-      numStrands(forms.problem.getNumStrands()), isHidup(forms.isHidup),
+      numStrands(forms.problem.getNumStrands()), rules(forms.rules),
       work(forms, program, scale) {
-  if (isHidup)
+  if (rules.hasStagePasses())
     interference.beta = interference.gamma = 0;
   for (const IlpChange &change : forms.changes)
     if (change.waits)
@@ -154,28 +153,26 @@ void IlpTime::addSlots(unsigned index) {
       numStrands > 1 ? join(split.computationPerStrand, split.sums) : IlpSum();
 }
 
-void IlpTime::addSlotsOfHidup(unsigned index) {
+void IlpTime::addSlotsOfPasses(unsigned index) {
   IlpStageWork stage = work.alone(index);
   IlpSum own = std::move(stage.computationOnce);
-  for (const IlpSum *computation : {&previous, &own}) {
-    Slot forward, backward;
-    forward.computation = *computation;
-    forward.collectives = {stage.collectiveOnce[kForwardQueue]};
-    backward.computation.add(*computation, 2);
-    const IlpSum &sent = stage.collectiveOnce[kBackwardQueue];
-    if (problem.accounting == Accounting::HidupSerial)
-      backward.other = sent;
-    else
-      backward.collectives = {sent};
-    addSlot(std::move(forward));
-    addSlot(std::move(backward));
-  }
+  for (const IlpSum *computation : {&previous, &own})
+    for (size_t pass = 0; pass < rules.passes.size(); ++pass) {
+      Slot slot;
+      slot.computation.add(*computation, rules.passes[pass].computation);
+      const IlpSum &sent = stage.collectiveOnce[pass];
+      if (rules.passes[pass].overlaps)
+        slot.collectives = {sent};
+      else
+        slot.other = sent;
+      addSlot(std::move(slot));
+    }
   previous = std::move(own);
 }
 
 void IlpTime::build() {
   for (unsigned stage = 0; stage < stages.size(); ++stage)
-    isHidup ? addSlotsOfHidup(stage) : addSlots(stage);
+    rules.hasStagePasses() ? addSlotsOfPasses(stage) : addSlots(stage);
   Slot last;
   last.computation = previous;
   addSlot(std::move(last));

@@ -33,9 +33,9 @@
 // the room is needed. The objective counts what waits in full and w back, so
 // that an optimum takes as much as the first-in first-out queue does.
 //
-// A stage of HiDup's accountings (Hidup.h) has two slots per pass: what it
-// sends in the pass stands beside the computation of the stage before and
-// beside its own; `hidup-serial` overlaps nothing in the backward pass.
+// A stage that runs passes (Accounting.h) has two slots per pass: what it sends
+// in the pass stands beside the computation of the stage before and beside its
+// own, or behind each where the pass overlaps nothing.
 //
 //===----------------------------------------------------------------------===//
 
@@ -78,7 +78,7 @@ private:
     Expr arriving;
   };
   void addSlots(unsigned stage);
-  void addSlotsOfHidup(unsigned stage);
+  void addSlotsOfPasses(unsigned stage);
   IlpSum addLargest(std::vector<IlpSum> queues);
   void addSlot(Slot slot);
   /// The most seconds that waiting collectives have beside this computation.
@@ -93,14 +93,13 @@ private:
   };
   Expr getRow(const Taker &taker, const IlpCut &cut) const;
 
-  const cost::SearchProblem &problem;
   const IlpStages &stages;
   IntegerProgram &program;
   cost::Interference interference;
   /// Of a further piece, in units of the program.
   double latencyOfPiece;
   int64_t numStrands;
-  bool isHidup;
+  const cost::AccountingRules &rules;
   IlpWork work;
   /// Computation of the last strand of the stage before, and its queue.
   IlpSum previous;

@@ -8,6 +8,7 @@
 #include "Tandem/Driver.h"
 #include "Tandem/Improve/Ties.h"
 #include "Tandem/Limits.h"
+#include "tandem/Cost/Accounting.h"
 #include <algorithm>
 
 using namespace tandem::cost;
@@ -41,9 +42,13 @@ static SearchResult runDriver(const SearchProblem &problem,
   return Driver(problem, options, end).run();
 }
 
+bool tandem::search::isSearchedByStages(const SearchProblem &problem) {
+  return getRules(problem.accounting).hasStagePasses();
+}
+
 SearchResult tandem::search::searchTandem(const SearchProblem &problem,
                                           const SearchOptions &options) {
-  if (problem.accounting != Accounting::Tandem)
+  if (isSearchedByStages(problem))
     return searchHidup(problem, options);
   if (problem.operators.empty()) {
     SearchResult result;
