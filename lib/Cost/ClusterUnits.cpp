@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "ClusterText.h"
+#include "tandem/Support/ByteSize.h"
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -34,10 +36,12 @@ struct Measure {
 // Printing uses those before the end of the decimal ones, by rising size.
 constexpr Unit kTime[] = {
     {"ns", 1, 1e9}, {"us", 1, 1e6}, {"ms", 1, 1e3}, {"s", 1, 1}};
-constexpr Unit kBytes[] = {
-    {"B", 1, 1},        {"kB", 1e3, 1},     {"MB", 1e6, 1},
-    {"GB", 1e9, 1},     {"TB", 1e12, 1},    {"KiB", 0x1p10, 1},
-    {"MiB", 0x1p20, 1}, {"GiB", 0x1p30, 1}, {"TiB", 0x1p40, 1}};
+constexpr auto kBytes = [] {
+  std::array<Unit, std::size(tandem::kByteUnits)> units{};
+  for (size_t i = 0; i < units.size(); ++i)
+    units[i] = {tandem::kByteUnits[i].name, tandem::kByteUnits[i].bytes, 1};
+  return units;
+}();
 constexpr Unit kBandwidth[] = {
     {"B/s", 1, 1},       {"kB/s", 1e3, 1},     {"MB/s", 1e6, 1},
     {"GB/s", 1e9, 1},    {"TB/s", 1e12, 1},    {"bit/s", 1, 8},
@@ -56,7 +60,7 @@ static Measure getMeasure(Quantity quantity) {
   case Quantity::Time:
     return {"a time", "'10 us'", kTime, 1e-15, 1e6};
   case Quantity::Bytes:
-    return {"a size", "'32 GiB'", kBytes, 1, 1e18};
+    return {"a size", "'32 GiB'", kBytes, 1, double(tandem::kMaxByteSize)};
   case Quantity::Bandwidth:
     return {"a bandwidth", "'9.71 Gbit/s'", kBandwidth, 1, 1e18};
   case Quantity::Rate:

@@ -21,6 +21,7 @@
 #include "tandem/Dialect/Sched/Sched.h"
 #include "tandem/Pipelines/Pipelines.h"
 #include "tandem/Search/Watch.h"
+#include "tandem/Support/ByteSize.h"
 #include "tandem/Support/FoldLines.h"
 #include "tandem/Support/TextFile.h"
 #include "llvm/ADT/StringExtras.h"
@@ -32,8 +33,21 @@ namespace tandem {
 
 /// Iterations of a Repeat (tandem_rt/program.h).
 static constexpr int64_t kMaxAccumulate = int64_t(1) << 20;
+/// How often a step is planned again whose Program exceeds its limit.
+static constexpr unsigned kMaxRepeats = 3;
 
 namespace {
+/// What is needed to plan a step again.
+struct Repeats {
+  /// The step in front of the stage plan; null where its plan is given.
+  OwningOpRef<ModuleOp> step;
+  /// Of the results, what was there then.
+  size_t numRemarks = 0, numIR = 0;
+  unsigned count = 0;
+  /// Of the plan, and of the Program that was made of it; B.
+  int64_t peak = 0, held = 0, limit = 0;
+};
+
 /// One compilation.
 class Compilation {
 public:
@@ -57,6 +71,7 @@ private:
   LogicalResult verifyExit(const Stage &stage);
   bool mayHidePlan(const Stage *from) const;
   LogicalResult runStage(const Stage &stage);
+  LogicalResult runStages(const Stage *first);
   LogicalResult emit();
   LogicalResult fail(const Twine &message);
   void tell(StringRef what, size_t done = 0, size_t all = 0) const {
@@ -66,29 +81,43 @@ private:
   LogicalResult runPasses(const Stage &stage,
                           const PlanExchange &exchange = {});
   LogicalResult runPlan(const Stage &stage);
-  void warnOfMemory();
+  bool isSearched() const;
+  void keepStep();
+  FailureOr<bool> fits();
+  LogicalResult failTooLarge();
+  void planAgain();
+  std::string describeHeld() const;
   void keepIR(StringRef stage);
   std::string getPlace(Location location) const;
   void diagnose(Diagnostic &diagnostic);
 
   const CompileOptions &options;
+  /// What stages read: the limit of memory is lowered to plan again.
+  Options ofStages;
   CompiledProgram &result;
   DialectRegistry registry;
   std::unique_ptr<MLIRContext> context;
   OwningOpRef<ModuleOp> module;
+  Repeats repeats;
   /// Of the module and its step, in a text that users rarely see.
   SmallVector<Location> wholes;
   std::string error;
 };
 
-/// Adds the seconds of its life to a result.
+/// Adds the seconds of its life to a result; those of a stage that runs again
+/// add up.
 class StageTimer {
 public:
   StageTimer(CompiledProgram &result, StringRef stage)
       : result(result), stage(stage), begin(Clock::now()) {}
   ~StageTimer() {
     std::chrono::duration<double> seconds = Clock::now() - begin;
-    result.seconds.emplace_back(stage.str(), seconds.count());
+    auto found = llvm::find_if(
+        result.seconds, [&](const auto &each) { return each.first == stage; });
+    if (found == result.seconds.end())
+      result.seconds.emplace_back(stage.str(), seconds.count());
+    else
+      found->second += seconds.count();
   }
 
 private:
@@ -100,7 +129,7 @@ private:
 } // namespace
 
 Compilation::Compilation(const CompileOptions &options, CompiledProgram &result)
-    : options(options), result(result) {
+    : options(options), ofStages(options), result(result) {
   registerDialects(registry);
   // Stages work on the module as a whole: a pool of threads would only cost.
   context =
@@ -302,7 +331,7 @@ LogicalResult Compilation::runPasses(const Stage &stage,
   auto manager = PassManager::on<ModuleOp>(context.get(),
                                            OpPassManager::Nesting::Implicit);
   manager.enableVerifier(false);
-  addStage(manager, stage, options, exchange);
+  addStage(manager, stage, ofStages, exchange);
   if (failed(manager.run(*module)))
     return failure();
   if (isCancelled())
@@ -319,30 +348,25 @@ LogicalResult Compilation::runPlan(const Stage &stage) {
   std::optional<search::InterruptGuard> guard;
   if (options.takesInterrupts)
     guard.emplace();
-  if (failed(runPasses(stage, exchange)))
+  if (failed(runPasses(stage, exchange))) {
+    if (repeats.count > 0 && !isCancelled())
+      error =
+          describeHeld() + ", and no plan was found that holds less: " + error;
     return failure();
+  }
   PlanResult &found = *exchange.result;
+  repeats.peak = found.peak;
+  // Of the Program, whatever its plan is held to.
+  if (repeats.count > 0)
+    setInteger(*module, spmd::kMemoryAttrName, repeats.limit);
   result.plan = std::move(found.text);
   result.explanation = std::move(found.explanation);
   result.explanationJson = std::move(found.explanationJson);
   result.comparison = std::move(found.comparison);
+  result.planTable.clear();
   llvm::raw_string_ostream table(result.planTable);
   printPlanTable(*module, table);
   return success();
-}
-
-/// A plan counts what tensors hold, by stages; buffers are aligned, leave gaps
-/// and overlap stages.
-void Compilation::warnOfMemory() {
-  int64_t held = lower::countHeldBytes(*module);
-  auto limit = getInteger(*module, spmd::kMemoryAttrName);
-  if (!limit || held <= *limit)
-    return;
-  module->emitWarning() << "the Program holds " << held
-                        << " B on each device, its plan fits into the "
-                        << *limit
-                        << " B of the cluster: leave room with 'reserved' in "
-                           "the cluster file";
 }
 
 LogicalResult Compilation::runStage(const Stage &stage) {
@@ -350,10 +374,95 @@ LogicalResult Compilation::runStage(const Stage &stage) {
   tell(stage.name);
   if (failed(stage.name == "plan" ? runPlan(stage) : runPasses(stage)))
     return fail("stage " + stage.name + " failed");
-  if (stage.name == "lower")
-    warnOfMemory();
   keepIR(stage.name);
   return success();
+}
+
+LogicalResult Compilation::runStages(const Stage *first) {
+  for (const Stage &stage : llvm::make_range(first, getStages().end())) {
+    if (stage.name == "plan")
+      keepStep();
+    if (failed(runStage(stage)))
+      return failure();
+    if (stage.name == options.stopAfter)
+      break;
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The limit of memory
+//===----------------------------------------------------------------------===//
+
+/// Whether another limit makes another plan. `hidup` knows none.
+bool Compilation::isSearched() const {
+  return options.search != "hidup" &&
+         (!options.search.empty() || options.mesh == "auto");
+}
+
+void Compilation::keepStep() {
+  bool isLimited = options.memory >= 0 || !options.cluster.empty();
+  if (!isLimited || !isSearched() || repeats.step)
+    return;
+  repeats.step = module->clone();
+  repeats.numRemarks = result.remarks.size();
+  repeats.numIR = result.ir.size();
+}
+
+std::string Compilation::describeHeld() const {
+  return "the Program holds " + printByteSize(repeats.held) +
+         " on each rank, " + printByteSize(repeats.held - repeats.limit) +
+         " more than the limit of " + printByteSize(repeats.limit);
+}
+
+/// A plan counts what tensors hold, by stages; buffers are aligned, leave gaps
+/// and overlap stages. False: the step has to be planned again. A plan that was
+/// given may exceed the memory of a cluster, with a warning, as many a cluster
+/// prices it, and no limit that somebody asks for.
+FailureOr<bool> Compilation::fits() {
+  auto limit = getInteger(*module, spmd::kMemoryAttrName);
+  if (!limit || !(*module)->hasAttr(sched::kArenaAttrName))
+    return true;
+  repeats.limit = *limit;
+  repeats.held = lower::countHeldBytes(*module);
+  if (repeats.held <= repeats.limit)
+    return true;
+  if (repeats.step && repeats.count < kMaxRepeats) {
+    planAgain();
+    return false;
+  }
+  if (repeats.step || options.memory >= 0)
+    return failTooLarge();
+  module->emitWarning() << describeHeld()
+                        << ", into which its plan fits: leave room with "
+                           "'reserved' in the cluster file";
+  return true;
+}
+
+LogicalResult Compilation::failTooLarge() {
+  std::string tries =
+      repeats.count ? " after " + std::to_string(repeats.count) + " repeats"
+                    : "";
+  return fail(describeHeld() + "; its plan" + tries + " holds " +
+              printByteSize(repeats.peak) + ": expected memory of at least " +
+              printByteSize(repeats.held) + ", or more ranks");
+}
+
+/// With the excess less than what the plan was held to, or holds: so another
+/// plan is found each time.
+void Compilation::planAgain() {
+  int64_t excess = repeats.held - repeats.limit;
+  ofStages.memory = std::max<int64_t>(
+      0, std::min(ofStages.memory < 0 ? repeats.limit : ofStages.memory,
+                  repeats.peak) -
+             excess);
+  ++repeats.count;
+  module = repeats.step->clone();
+  result.ir.resize(repeats.numIR);
+  result.remarks.resize(repeats.numRemarks++);
+  result.remarks.push_back("remark: " + describeHeld() +
+                           ": planned again, for at most " +
+                           printByteSize(ofStages.memory));
 }
 
 LogicalResult Compilation::emit() {
@@ -392,15 +501,12 @@ bool Compilation::make(std::string_view text, std::string_view name) {
   if (failed(parse(text, name)) || failed(enter()))
     return false;
   const Stage *from = findStage(options.fromStage);
-  for (const Stage &stage : getStages()) {
-    if (from && &stage <= from)
-      continue;
-    if (failed(runStage(stage)))
+  const Stage *first = from ? from + 1 : getStages().begin();
+  for (FailureOr<bool> isDone = false; !*isDone; first = findStage("plan")) {
+    if (failed(runStages(first)) || failed(isDone = fits()))
       return false;
-    if (stage.name == options.stopAfter)
-      return true;
   }
-  return succeeded(emit());
+  return !options.stopAfter.empty() || succeeded(emit());
 }
 
 bool Compilation::hash(std::string_view text, std::string_view name,

@@ -345,6 +345,7 @@ SearchResult tandem::search::searchExhaustive(const SearchProblem &problem,
   if (!result.plan) {
     result.isInfeasible = true;
     result.lacksMemory = smallestPeak.has_value();
+    result.smallestPeak = smallestPeak.value_or(0);
     result.error = describeInfeasible(problem, smallestPeak);
     return result;
   }

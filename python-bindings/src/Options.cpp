@@ -108,6 +108,10 @@ void bindOptions(nb::module_ &module) {
       .def_ro("help", &PresetInfo::help);
   module.def("option_table", &getOptionTable,
              "The rows of Options.def, in its order.");
+  module.def(
+      "parse_byte_size",
+      [](const std::string &text) { return parseByteSize(text); },
+      "Bytes of a text such as '24GiB'; None for another one.");
   module.def("preset_table", &getPresetTable, "The rows of Presets.def.");
 }
 

@@ -1,5 +1,6 @@
 """What a rank holds fits into the memory that its plan was limited to, also what could be made early."""
 
+import io
 import itertools
 import re
 from math import prod
@@ -7,10 +8,12 @@ from types import SimpleNamespace
 
 import matrix
 import pytest
+import tandem
 import torch
 import torch.nn.functional as F
 from tandem import _tandem, export
 from tandem.capture.model_file import load_model_file
+from tandem.errors import CompileError
 from torch import nn
 from torch.utils import _pytree as pytree
 
@@ -75,6 +78,32 @@ def test_turns_cost_what_the_plan_says(limited):
     remark = next(text for text in limited.remarks if "timeline " in text)
     timeline, cost = re.search(r"timeline (\S+) s, cost of the plan (\S+) s", remark).groups()
     assert 0 < float(timeline) <= float(cost) * (1 + 1e-9)
+
+
+def test_a_limit_in_python(capsys):
+    """Of a search, which obeys it, and explains the plan by it; and of a preset, which cannot."""
+    model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 16))
+    batch, optimizer = torch.randn(8, 16), torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def loss(model, batch):
+        return F.mse_loss(model(batch), batch)
+
+    def make(**given):
+        return tandem.compile(model, loss, optimizer, batch, mesh={"data": 2}, **given)
+
+    free = make(search="tandem").explain(file=io.StringIO())["memory"]
+    limited = make(search="tandem", memory="10kB")
+    memory = limited.explain(file=io.StringIO())["memory"]
+    assert "limit" not in free and memory["limit"] == 10000
+    assert memory["peak"] <= 10000 < free["peak"]
+    assert count_held(limited.compiled) <= 10000
+    text = r"no plan: every plan holds at least .* kB on each rank, .* more than the limit of 1 kB; largest: '"
+    with pytest.raises(CompileError, match=text):
+        make(search="tandem", memory=1000)
+    line = loss.__code__.co_firstlineno + 1
+    text = rf"preset zero: the plan holds .*'nn\.\S+' at \S*test_memory.py:{line} \(made\)"
+    with pytest.raises(CompileError, match=text):
+        make(plan="zero", memory=1000)
 
 
 def count_tensor(text):

@@ -64,6 +64,16 @@ def test_processes_compare_a_row(added):
     assert options.texts_of(values)["added_option"] == "4"
 
 
+def test_bytes_may_have_a_unit():
+    texts = set()
+    for given in (24 * 2**30, "24GiB", "24 GiB", str(24 * 2**30)):
+        assert options.make_options(memory=given).memory == 24 * 2**30
+        values = options.with_defaults(options.step_rows(), {"memory": given}, "compile")
+        texts.add(options.texts_of(values)["memory"])
+    assert len(texts) == 1  # processes that write it otherwise agree
+    assert options.make_options().memory == -1
+
+
 def test_processes_compare_what_is_empty_as_it_is():
     values = options.with_defaults(options.step_rows(), {"mesh": "", "search": ""}, "compile")
     texts = options.texts_of(values)
@@ -103,6 +113,9 @@ def test_a_keyword_that_is_none_is_a_type_error():
             {"fail_on_replicate": -1},
             "fail_on_replicate is -1, expected bytes, or None for no limit",
         ),
+        ({"memory": "24gb"}, "memory is '24gb', expected bytes, such as '24GiB', or None for the"),
+        ({"memory": True}, "memory is True, expected bytes, such as '24GiB'"),
+        ({"memory": 1.5e9}, "memory is 1500000000.0, expected bytes, such as '24GiB'"),
         ({"presets": 1}, "presets is 1, expected True or False"),
         ({"cluster": 3}, "cluster is 3, expected the path of a file"),
         ({"search": 3}, "search is 3, expected the name of an algorithm, such as 'tandem'"),

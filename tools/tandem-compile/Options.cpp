@@ -73,8 +73,11 @@ struct SetMember {
     return true;
   }
   bool operator()(int64_t Options::*number) const {
-    return !value.getAsInteger(10, options.*number) &&
-           (row.getType() != OptionType::Bytes || options.*number >= 0);
+    if (row.getType() != OptionType::Bytes)
+      return !value.getAsInteger(10, options.*number);
+    auto bytes = parseByteSize(value);
+    options.*number = bytes.value_or(-1);
+    return bytes.has_value();
   }
   bool operator()(double Options::*number) const {
     return !value.getAsDouble(options.*number) && options.*number >= 0 &&
@@ -97,7 +100,7 @@ static llvm::StringRef getExpected(OptionType type) {
   case OptionType::Count:
     return "a whole number";
   case OptionType::Bytes:
-    return "a whole number of bytes";
+    return "bytes, such as 800MB or 24GiB";
   case OptionType::Seconds:
     return "seconds, or 0 for no limit";
   default:

@@ -12,6 +12,7 @@
 #ifndef TANDEM_SUPPORT_OPTIONS_H
 #define TANDEM_SUPPORT_OPTIONS_H
 
+#include "tandem/Support/ByteSize.h"
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -38,7 +39,8 @@ enum class OptionType {
   Flag,
   /// A whole number of at least 1.
   Count,
-  /// A whole number of at least 0; -1 where it was not given.
+  /// At least 0, with or without a unit (ByteSize.h); -1 where it was not
+  /// given.
   Bytes,
   /// At least 0.
   Seconds,

@@ -234,8 +234,10 @@ void IlpSearch::explainInfeasible(const IlpForms &forms) {
   result.lacksMemory = true;
   result.error = "no plan" + withStages + " fits into " +
                  std::to_string(problem.memoryLimit) + " B";
-  if (solution.status == IlpSolution::Status::Optimal)
-    result.error += ": the smallest peak is " + std::to_string(peak) + " B";
+  if (solution.status != IlpSolution::Status::Optimal)
+    return;
+  result.smallestPeak = peak;
+  result.error += ": the smallest peak is " + std::to_string(peak) + " B";
 }
 
 double tandem::search::getProven(const Plan &plan, double bound) {

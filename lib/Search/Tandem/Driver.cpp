@@ -37,6 +37,7 @@ bool Driver::isImpossible(SearchResult &result) const {
   if (least <= problem.memoryLimit)
     return false;
   result.isInfeasible = result.lacksMemory = true;
+  result.leastBytes = least;
   result.error = "every plan holds at least " + std::to_string(least) +
                  " bytes on a device, " +
                  std::to_string(least - problem.memoryLimit) +
@@ -163,6 +164,7 @@ void Driver::explainNoPlan(SearchResult &result) const {
                    "users accept";
     return;
   }
+  result.smallestPeak = pool.leastPeak;
   result.error =
       (context.isProven ? "no plan fits" : "found no plan that fits") +
       std::string(" into ") + std::to_string(problem.memoryLimit) +

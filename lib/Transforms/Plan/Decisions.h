@@ -75,8 +75,7 @@ struct Decisions {
   /// Of which problem the bound was proven (`cost::getProofHash`).
   std::string proof;
   int64_t peak = 0; // B
-  /// Bytes of a device of the named cluster for tensors, if the plan fits into
-  /// them.
+  /// What a device may hold, in bytes, if there is a limit and the plan fits.
   std::optional<int64_t> memoryLimit;
 
   //--- What is followed.

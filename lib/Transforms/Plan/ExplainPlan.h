@@ -22,10 +22,6 @@ mlir::LogicalResult answer(const StepGraph &graph, const Extraction &extraction,
 /// proven.
 std::string printGap(const cost::Plan &plan);
 
-/// What would make a plan fit, by what takes most memory in every plan: what
-/// the backward pass reads of the forward pass, or parameters and states.
-std::string suggestMemory(const cost::SearchProblem &problem, bool recomputes);
-
 } // namespace tandem::plan
 
 #endif // TANDEM_LIB_TRANSFORMS_PLAN_EXPLAINPLAN_H

@@ -170,6 +170,7 @@ LogicalResult MakePlanPass::write(const StepGraph &graph,
   writeDecisions(graph, decisions);
   std::string &text = options->exchange.result->text;
   text = printPlan(graph, decisions);
+  options->exchange.result->peak = decisions.peak;
   const std::string &output = options->output;
   if (output.empty())
     return success();

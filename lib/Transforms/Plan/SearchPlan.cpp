@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ExplainMemory.h"
 #include "ExplainPlan.h"
 #include "HidupPlan.h"
 #include "Laptop.h"
@@ -15,6 +16,7 @@
 #include "tandem/Explain/Explain.h"
 #include "tandem/Search/Search.h"
 #include "tandem/Search/Watch.h"
+#include "tandem/Support/ByteSize.h"
 #include "tandem/Support/TextFile.h"
 #include <chrono>
 
@@ -53,6 +55,8 @@ private:
   InFlightDiagnostic emitError() { return mlir::emitError(graph.getLoc()); }
   FailureOr<cost::Cluster> getCluster();
   LogicalResult extract();
+  void setLimit();
+  LogicalResult checkPeak(const cost::Plan &plan, StringRef name);
   LogicalResult writeProblem(const cost::SearchProblem &problem);
   FailureOr<cost::Plan> find();
   FailureOr<cost::Plan> findHidup(const search::SearchOptions &ofSearch);
@@ -95,6 +99,15 @@ FailureOr<cost::Cluster> Planner::getCluster() {
   return *cluster;
 }
 
+/// What is asked for, or else the memory of a cluster that somebody named.
+void Planner::setLimit() {
+  int64_t &limit = extraction->problem.memoryLimit;
+  if (options.memory >= 0)
+    limit = options.memory;
+  else if (options.cluster.empty())
+    limit = cost::kNoLimit;
+}
+
 LogicalResult Planner::extract() {
   if (failed(applyPins(graph, pins)))
     return failure();
@@ -108,6 +121,7 @@ LogicalResult Planner::extract() {
   if (failed(extracted))
     return failure();
   extraction = std::move(*extracted);
+  setLimit();
   begin = Clock::now();
   return options.search == kHidup ? success()
                                   : writeProblem(extraction->problem);
@@ -192,10 +206,8 @@ FailureOr<cost::Plan> Planner::find() {
   search::SearchResult result = search();
   const cost::SearchProblem &problem = extraction->problem;
   if (!result.plan)
-    return emitError() << "no plan: " << result.error
-                       << (result.lacksMemory
-                               ? suggestMemory(problem, options.recompute)
-                               : "");
+    return emitError() << "no plan: "
+                       << explainNoPlan(problem, result, options.recompute);
   std::string error;
   if (!search::verifyPlan(problem, *result.plan, error))
     return emitError() << "the search '" << name
@@ -227,8 +239,28 @@ FailureOr<cost::Plan> Planner::findOneOfMany(double limit) {
 bool tandem::plan::isPriced(const PlanOptions &options) {
   return options.cost || options.timeline || options.explain ||
          options.failOnReplicate >= 0 || !options.search.empty() ||
-         !options.cluster.empty() || !options.problemOut.empty() ||
-         !options.start.empty() || !options.compareWith.empty();
+         !options.cluster.empty() || options.memory >= 0 ||
+         !options.problemOut.empty() || !options.start.empty() ||
+         !options.compareWith.empty();
+}
+
+/// A limit that is asked for is none to exceed; the memory of a cluster is, by
+/// plans that no search made for it, which are priced for many a cluster.
+LogicalResult Planner::checkPeak(const cost::Plan &plan, StringRef name) {
+  int64_t limit = extraction->problem.memoryLimit;
+  if (plan.peak <= limit)
+    return success();
+  if (options.memory >= 0)
+    return emitError() << name << ": the plan "
+                       << explainTooLarge(extraction->problem, plan)
+                       << "; expected memory of at least "
+                       << printByteSize(plan.peak)
+                       << ", or a search for a plan that fits";
+  mlir::emitWarning(graph.getLoc())
+      << name << ": the plan holds " << plan.peak
+      << " B at its peak, a device of '" << clusterName << "' has " << limit
+      << " B; use --search tandem for a plan that fits";
+  return success();
 }
 
 /// One line: what the plan costs, and how far that may be from the best; and
@@ -237,20 +269,20 @@ FailureOr<Decisions> Planner::report(const cost::Plan &plan, StringRef name,
                                      StringRef search) {
   auto line = mlir::emitRemark(graph.getLoc());
   line << name << ": cost " << cost::printSeconds(plan.cost) << ", peak "
-       << plan.peak << " B on " << clusterName;
+       << plan.peak << " B";
+  if (options.memory >= 0)
+    line << " of at most " << extraction->problem.memoryLimit << " B";
+  line << " on " << clusterName;
   std::string gap = printGap(plan);
   line << (gap.empty() ? ", without a proven bound" : gap);
   if (!pins.empty() && plan.lowerBound > 0)
     line << " under its pins";
   line.report();
-  int64_t limit = extraction->problem.memoryLimit;
-  if (plan.peak > limit)
-    mlir::emitWarning(graph.getLoc())
-        << name << ": the plan holds " << plan.peak
-        << " B at its peak, a device of '" << clusterName << "' has " << limit
-        << " B; use --search tandem for a plan that fits";
+  if (failed(checkPeak(plan, name)))
+    return failure();
   Decisions decisions = makeDecisions(*extraction, plan);
-  if (plan.peak <= limit && !options.cluster.empty())
+  int64_t limit = extraction->problem.memoryLimit;
+  if (plan.peak <= limit && limit != cost::kNoLimit)
     decisions.memoryLimit = limit;
   decisions.search = search.str();
   decisions.cluster = clusterName;

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "StartPlans.h"
+#include "ExplainMemory.h"
 #include "Presets.h"
 #include "mlir/IR/Diagnostics.h"
 #include "tandem/Search/Natural.h"
@@ -116,15 +117,16 @@ search::SearchResult
 tandem::plan::takeCheapest(const cost::SearchProblem &problem,
                            std::vector<cost::Plan> presets) {
   search::SearchResult result;
-  int64_t least = std::numeric_limits<int64_t>::max();
-  for (const cost::Plan &start : presets)
-    least = std::min(least, start.peak);
-  int64_t limit = problem.memoryLimit;
-  result.error = "no preset fits into " + std::to_string(limit) + " bytes" +
-                 (presets.empty() ? ""
-                                  : "; the smallest one exceeds them by " +
-                                        std::to_string(least - limit)) +
-                 ": use --search tandem for a plan that fits";
+  auto smallest =
+      llvm::min_element(presets, [](const cost::Plan &a, const cost::Plan &b) {
+        return a.peak < b.peak;
+      });
+  if (presets.empty())
+    result.error = "no preset has a cost";
+  else if (smallest->peak > problem.memoryLimit)
+    result.error = "no preset fits: the smallest one " +
+                   explainTooLarge(problem, *smallest) +
+                   "; use --search tandem for a plan that fits";
   for (cost::Plan &start : presets) {
     ++result.numVisited;
     std::string error;

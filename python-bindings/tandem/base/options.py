@@ -96,10 +96,14 @@ def _check_count(row, value):
 
 
 def _check_bytes(row, value):
+    if value is None:
+        return -1
     is_number = isinstance(value, int) and not isinstance(value, bool)
-    if value is not None and (not is_number or not 0 <= value < 2**63):
+    is_size = is_number or isinstance(value, str)
+    found = native().parse_byte_size(str(value)) if is_size else None
+    if found is None:
         raise CompileError(f"{row.name} is {shown(value)}, expected {_expected(row)}")
-    return -1 if value is None else value
+    return found
 
 
 def check_time_limit(seconds):
@@ -185,7 +189,7 @@ def texts_of(values):
             continue
         if row.is_path and value is not None:
             value = os.path.basename(os.fspath(value))
-        elif row.name in _WRITTEN:
+        elif row.name in _WRITTEN or row.type == "bytes":
             value = checked(row, value)
         texts[row.name] = str(value)
     return texts | {"mesh": texts["mesh"] or "of one rank"}
@@ -234,5 +238,5 @@ def add_arguments(parser, rows):
             common["default"] = []
             parser.add_argument(row.flag, action="append", metavar=row.value, **common)
         else:
-            kind = {"count": int, "bytes": int, "seconds": float}.get(row.type, str)
+            kind = {"count": int, "seconds": float}.get(row.type, str)
             parser.add_argument(row.flag, type=kind, metavar=row.value, **common)

@@ -133,6 +133,7 @@ def compile(  # noqa: A001 - the name that torch users expect
             threads,
             seed,
             cluster=values["cluster"],
+            memory=values["memory"],
             recompute=values["recompute"],
             store=store,
             recipe=recipe,

@@ -6,7 +6,7 @@ import tempfile
 
 from ..base import outputs
 from ..base.native import native
-from ..base.options import check_time_limit
+from ..base.options import make_options
 from ..errors import TandemError
 
 
@@ -24,8 +24,9 @@ def _check_outputs(path, file):
         raise TandemError(f"explain: cannot write to {what}: {error}") from error
 
 
-def explain(compiled, module, cluster, recompute, path, file, search_time_limit):
-    """Of the plan in `compiled`, the reports of the compiler, for the captured step `module`; the rest as `Step.explain` says."""
+def explain(compiled, module, path, file, search_time_limit, **planned):
+    """Of the plan in `compiled`, the reports of the compiler, for the captured step `module`; `planned` are the options
+    that it was compiled with, the rest as `Step.explain` says."""
     if compiled is None:
         raise TandemError("explain: the step has no plan, expected one of tandem.compile")
     _check_outputs(path, file)
@@ -33,11 +34,13 @@ def explain(compiled, module, cluster, recompute, path, file, search_time_limit)
         plan = os.path.join(folder, "plan.txt")
         with open(plan, "w") as text:
             text.write(compiled.plan)
-        options = native().CompileOptions()
-        options.plan_file, options.cluster = plan, os.fspath(cluster or "")
-        options.explain, options.stop_after = True, "plan"
-        options.search_time_limit = check_time_limit(search_time_limit)
-        options.recompute = recompute
+        options = make_options(
+            plan=plan,
+            explain=True,
+            stop_after="plan",
+            search_time_limit=search_time_limit,
+            **planned,
+        )
         explained = native().compile(module.mlir, "step.mlir", options)
     print(explained.explanation, end="", file=file)
     if path is not None:

@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "../../../tools/tandem-compile/Options.h"
+#include "tandem/Support/ByteSize.h"
 #include "tandem/Transforms/Plan/Plan.h"
 #include "llvm/ADT/STLExtras.h"
 #include <gtest/gtest.h>
@@ -61,6 +62,49 @@ TEST(OptionsTest, TheCommandLineRefusesAnotherType) {
       parse({"tandem-compile", "step.mlir", "--added-option=x"}, tool, error));
   EXPECT_EQ(error,
             "option --added-option has value 'x', expected a whole number");
+}
+
+TEST(OptionsTest, BytesMayHaveAUnit) {
+  const std::pair<const char *, std::optional<int64_t>> sizes[] = {
+      {"0", 0},
+      {"1083000000", 1083000000},
+      {"999999999999999999", 999999999999999999},
+      {"800MB", 800000000},
+      {"1.5 kB", 1500},
+      {"24GiB", int64_t(24) << 30},
+      {"0.5 TiB", int64_t(1) << 39},
+      {"1.9B", 2},
+      {"1000000TB", 1000000000000000000},
+      {"1000001TB", std::nullopt},
+      {"9999999999999999999", std::nullopt},
+      {"-1", std::nullopt},
+      {"-1kB", std::nullopt},
+      {"1.5", std::nullopt},
+      {"nanMB", std::nullopt},
+      {"infMB", std::nullopt},
+      {"24gb", std::nullopt},
+      {"GiB", std::nullopt},
+      {"1 MB ", std::nullopt},
+      {"", std::nullopt},
+  };
+  for (const auto &[text, bytes] : sizes)
+    EXPECT_EQ(parseByteSize(text), bytes) << text;
+}
+
+TEST(OptionsTest, BytesPrintWithAllDigits) {
+  const std::pair<int64_t, const char *> sizes[] = {
+      {0, "0 B"},
+      {999, "999 B"},
+      {1000, "1 kB"},
+      {1001, "1.001 kB"},
+      {1083000000, "1.083 GB"},
+      {20000000000001, "20.000000000001 TB"},
+      {kMaxByteSize, "1000000 TB"},
+  };
+  for (const auto &[bytes, text] : sizes) {
+    EXPECT_EQ(printByteSize(bytes), text);
+    EXPECT_EQ(parseByteSize(text), bytes) << text;
+  }
 }
 
 /// Its reader has run.

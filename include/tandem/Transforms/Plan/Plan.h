@@ -10,7 +10,7 @@
 // changes no operator and no type; it writes
 //
 //  * `spmd.mesh` on the module, with a time axis `micro` if there are several
-//    microbatches; `spmd.memory`, if the plan fits into a named cluster;
+//    microbatches; `spmd.memory`, if there is a limit and the plan fits;
 //  * `spmd.plan` (Planned.h) on each operator with one signature per axis, in
 //    mesh order, or `as_wanted`; on arguments and results that are not `full`
 //    everywhere; of a search also stages, copies and what waits; if asked for
@@ -35,6 +35,8 @@ namespace tandem {
 struct PlanResult {
   /// The plan as the text of a plan file.
   std::string text;
+  /// What a device holds of it at its peak, in bytes; 0 without a price.
+  int64_t peak = 0;
   /// Why it is as it is, for people and as JSON (tandem/Explain/Explain.h).
   std::string explanation, explanationJson;
   /// Where it differs from another plan.

@@ -1,0 +1,27 @@
+//===- ExplainMemory.h - what does not fit into memory ----------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_TRANSFORMS_PLAN_EXPLAINMEMORY_H
+#define TANDEM_LIB_TRANSFORMS_PLAN_EXPLAINMEMORY_H
+
+#include "tandem/Search/Search.h"
+
+namespace tandem::plan {
+
+/// Why a search made no plan, as the end of an error: what is held at least,
+/// by how much that exceeds the limit, the largest tensors with their source
+/// lines, and what makes less of them. `recomputes` as in the options.
+std::string explainNoPlan(const cost::SearchProblem &problem,
+                          const search::SearchResult &result, bool recomputes);
+
+/// The same of one plan, which has been derived: what it holds at its peak.
+std::string explainTooLarge(const cost::SearchProblem &problem,
+                            const cost::Plan &plan);
+
+} // namespace tandem::plan
+
+#endif // TANDEM_LIB_TRANSFORMS_PLAN_EXPLAINMEMORY_H
