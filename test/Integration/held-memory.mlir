@@ -18,6 +18,12 @@
 // RUN: not tandem-compile %t.larger.mlir --plan-file %t.plan --memory 310 -o %t.tdm 2>&1 | FileCheck %s --check-prefix=GIVEN
 // RUN: tandem-compile %t.larger.mlir --mesh data=4 --search tandem --memory 310 --stop-after plan --no-locations > %t.planned.mlir
 // RUN: tandem-compile %t.planned.mlir --from plan -o %t.tdm 2>&1 | FileCheck %s --check-prefix=FROM
+// RUN: not tandem-compile %t.larger.mlir --mesh data=2 --search exhaustive --memory 191 --plan-only 2>&1 | FileCheck %s --check-prefix=SMALLEST
+// RUN: tandem-compile %t.larger.mlir --mesh data=2 --search exhaustive --memory 192 --plan-only -o %t.plan 2>&1 | FileCheck %s --check-prefix=ENOUGH
+// RUN: not tandem-compile %t.larger.mlir --mesh data=2 --search ilp --memory 191 --plan-only 2>&1 | FileCheck %s --check-prefix=SMALLEST
+// RUN: tandem-compile %t.larger.mlir --mesh data=2 --search ilp --memory 192 --plan-only -o %t.plan 2>&1 | FileCheck %s --check-prefix=ENOUGH
+// RUN: not tandem-compile %t.larger.mlir --mesh data=2 --search tandem --memory 191 --plan-only 2>&1 | FileCheck %s --check-prefix=SMALLEST
+// RUN: tandem-compile %t.larger.mlir --mesh data=2 --search tandem --memory 192 --plan-only -o %t.plan 2>&1 | FileCheck %s --check-prefix=ENOUGH
 
 // A plan that fits, of tensors of 16 bytes, whose buffers begin at multiples of
 // 64: two arguments and three buffers. One that does not fit says so itself.
@@ -39,6 +45,10 @@
 // One that is given is not, nor behind the stage that plans.
 // GIVEN: error: the Program holds 320 B on each rank, 10 B more than the limit of 310 B; its plan holds 260 B: expected memory of at least 320 B, or more ranks
 // FROM: warning: the Program holds 320 B on each rank, 10 B more than the limit of 310 B, into which its plan fits
+
+// What is said to be needed is enough.
+// SMALLEST: error: no plan: none fits; the smallest that was found holds 192 B on each rank, 1 B more than the limit of 191 B; largest: 'w' 32 B; parameters and states take most
+// ENOUGH: cost {{.*}} s, peak 192 B of at most 192 B on laptop, optimal
 
 // NONE-NOT: the Program holds
 // NONE: warning: preset data-parallel: the plan holds 84 B at its peak, a device of 'laptop' has 83 B
