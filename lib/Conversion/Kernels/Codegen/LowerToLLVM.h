@@ -16,7 +16,6 @@
 #include <string>
 
 namespace llvm {
-class LLVMContext;
 class Module;
 class TargetMachine;
 } // namespace llvm
@@ -51,11 +50,6 @@ struct HostTarget {
 /// A code generator for this machine.
 std::unique_ptr<llvm::TargetMachine> createHostMachine(std::string &error);
 
-/// A module in the llvm dialect as LLVM IR for `machine`; null with `error`.
-std::unique_ptr<llvm::Module> translateFor(const llvm::TargetMachine &machine,
-                                           mlir::ModuleOp module,
-                                           llvm::LLVMContext &context,
-                                           std::string &error);
 void setHostFeatures(llvm::Module &module, llvm::TargetMachine &machine);
 
 /// All of LLVM's optimisations, or those alone that neither vectorise nor
@@ -63,10 +57,14 @@ void setHostFeatures(llvm::Module &module, llvm::TargetMachine &machine);
 void optimize(llvm::Module &module, llvm::TargetMachine &machine);
 void simplify(llvm::Module &module, llvm::TargetMachine &machine);
 
-std::optional<std::string> emitCode(llvm::Module &module,
-                                    llvm::TargetMachine &machine,
-                                    llvm::CodeGenFileType type,
-                                    std::string &error);
+/// What a code generator writes of a module in the llvm dialect, which `finish`
+/// has changed as LLVM IR. None, with `error`, where there is no generator or
+/// `finish` fails.
+std::optional<std::string> generateCode(
+    std::unique_ptr<llvm::TargetMachine> machine, mlir::ModuleOp module,
+    llvm::CodeGenFileType type,
+    llvm::function_ref<bool(llvm::Module &, llvm::TargetMachine &)> finish,
+    std::string &error);
 
 /// An ELF object of a module in the llvm dialect, with vectors of so many bits.
 std::optional<std::string>

@@ -119,9 +119,10 @@ void tandem::simplify(llvm::Module &module, llvm::TargetMachine &machine) {
   passes.run(module, tools.modules);
 }
 
-std::unique_ptr<llvm::Module>
-tandem::translateFor(const llvm::TargetMachine &machine, ModuleOp module,
-                     llvm::LLVMContext &context, std::string &error) {
+/// A module in the llvm dialect as LLVM IR for `machine`; null with `error`.
+static std::unique_ptr<llvm::Module>
+translateFor(const llvm::TargetMachine &machine, ModuleOp module,
+             llvm::LLVMContext &context, std::string &error) {
   std::unique_ptr<llvm::Module> code =
       translateModuleToLLVMIR(module, context, "kernel");
   if (!code) {
@@ -143,10 +144,10 @@ void tandem::setHostFeatures(llvm::Module &module,
   }
 }
 
-std::optional<std::string> tandem::emitCode(llvm::Module &module,
-                                            llvm::TargetMachine &machine,
-                                            llvm::CodeGenFileType type,
-                                            std::string &error) {
+static std::optional<std::string> emitCode(llvm::Module &module,
+                                           llvm::TargetMachine &machine,
+                                           llvm::CodeGenFileType type,
+                                           std::string &error) {
   llvm::SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream stream(bytes);
   llvm::legacy::PassManager passes;
@@ -158,20 +159,31 @@ std::optional<std::string> tandem::emitCode(llvm::Module &module,
   return std::string(bytes.data(), bytes.size());
 }
 
+std::optional<std::string> tandem::generateCode(
+    std::unique_ptr<llvm::TargetMachine> machine, ModuleOp module,
+    llvm::CodeGenFileType type,
+    llvm::function_ref<bool(llvm::Module &, llvm::TargetMachine &)> finish,
+    std::string &error) {
+  if (!machine)
+    return std::nullopt;
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> code =
+      translateFor(*machine, module, context, error);
+  if (!code || !finish(*code, *machine))
+    return std::nullopt;
+  return emitCode(*code, *machine, type, error);
+}
+
 std::optional<std::string> tandem::generateObject(ModuleOp module,
                                                   unsigned vectorBits,
                                                   std::string &error) {
-  llvm::LLVMContext context;
-  std::unique_ptr<llvm::TargetMachine> machine = createHostMachine(error);
-  if (!machine)
-    return std::nullopt;
-  std::unique_ptr<llvm::Module> code =
-      translateFor(*machine, module, context, error);
-  if (!code)
-    return std::nullopt;
-  setHostFeatures(*code, *machine);
-  for (llvm::Function &function : *code)
-    function.addFnAttr("prefer-vector-width", std::to_string(vectorBits));
-  optimize(*code, *machine);
-  return emitCode(*code, *machine, llvm::CodeGenFileType::ObjectFile, error);
+  auto finish = [&](llvm::Module &code, llvm::TargetMachine &machine) {
+    setHostFeatures(code, machine);
+    for (llvm::Function &function : code)
+      function.addFnAttr("prefer-vector-width", std::to_string(vectorBits));
+    optimize(code, machine);
+    return true;
+  };
+  return generateCode(createHostMachine(error), module,
+                      llvm::CodeGenFileType::ObjectFile, finish, error);
 }

@@ -200,20 +200,15 @@ static void nameLocals(llvm::Module &module) {
 std::optional<std::string> tandem::generatePtx(ModuleOp module,
                                                StringRef architecture,
                                                std::string &error) {
-  llvm::LLVMContext context;
-  std::unique_ptr<llvm::TargetMachine> machine =
-      createMachine(architecture, error);
-  if (!machine)
-    return std::nullopt;
-  std::unique_ptr<llvm::Module> code =
-      translateFor(*machine, module, context, error);
-  if (!code)
-    return std::nullopt;
-  if (!linkLibdevice(*code, error))
-    return std::nullopt;
-  optimize(*code, *machine);
-  nameLocals(*code);
-  return emitCode(*code, *machine, llvm::CodeGenFileType::AssemblyFile, error);
+  auto finish = [&](llvm::Module &code, llvm::TargetMachine &machine) {
+    if (!linkLibdevice(code, error))
+      return false;
+    optimize(code, machine);
+    nameLocals(code);
+    return true;
+  };
+  return generateCode(createMachine(architecture, error), module,
+                      llvm::CodeGenFileType::AssemblyFile, finish, error);
 }
 
 /// The lines that say version, target and width of addresses come first, once.
@@ -231,16 +226,12 @@ std::string tandem::joinPtx(llvm::ArrayRef<std::string> texts) {
 
 std::optional<std::string> tandem::generateEmulated(ModuleOp module,
                                                     std::string &error) {
-  llvm::LLVMContext context;
-  std::unique_ptr<llvm::TargetMachine> machine = createHostMachine(error);
-  if (!machine)
-    return std::nullopt;
-  std::unique_ptr<llvm::Module> code =
-      translateFor(*machine, module, context, error);
-  if (!code)
-    return std::nullopt;
-  simplify(*code, *machine);
-  emulateKernels(*code);
-  setHostFeatures(*code, *machine);
-  return emitCode(*code, *machine, llvm::CodeGenFileType::ObjectFile, error);
+  auto finish = [](llvm::Module &code, llvm::TargetMachine &machine) {
+    simplify(code, machine);
+    emulateKernels(code);
+    setHostFeatures(code, machine);
+    return true;
+  };
+  return generateCode(createHostMachine(error), module,
+                      llvm::CodeGenFileType::ObjectFile, finish, error);
 }
