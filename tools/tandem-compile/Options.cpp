@@ -21,7 +21,7 @@ static constexpr llvm::StringLiteral kToolHelp =
     R"(  --plan-only          Writes the plan, to the file of -o, and stops; without
                        -o, and nothing else to print, to standard output.
   --replan FILE        Costs a plan again, for another cluster.
-  --explain=F.json     Writes the explanation as JSON, too.
+  --explain[=F.json]   Says why the plan is as it is; with a file, there as JSON.
   --compare A B        Says where two plan files differ, and what that costs.
   -o FILE              The Program. Default: STEP.tdm.
   --save-plan FILE     Writes the plan.
@@ -108,9 +108,10 @@ static llvm::StringRef getExpected(OptionType type) {
   }
 }
 
-/// Whether `tandem-compile` has the row.
+/// Whether `tandem-compile` has the row as it is. Its own --explain takes a
+/// file, too.
 static bool isFlag(const OptionInfo &row) {
-  return row.texts.isFlag &&
+  return row.texts.isFlag && asRef(row.texts.name) != "explain" &&
          !std::holds_alternative<std::monostate>(row.member);
 }
 
