@@ -23,7 +23,8 @@ static constexpr llvm::StringLiteral kToolHelp =
   --replan FILE        Costs a plan again, for another cluster.
   --explain[=F.json]   Says why the plan is as it is; with a file, there as JSON.
   --compare A B        Says where two plan files differ, and what that costs.
-  -o FILE              The Program. Default: STEP.tdm.
+  -o FILE              The Program. Default: STEP.tdm. With --stop-after: the
+                       IR. Default: standard output.
   --save-plan FILE     Writes the plan.
   --print-plan         Prints the plan as a table.
   --times              Prints the seconds of each stage.
@@ -298,7 +299,7 @@ bool parseOptions(int argc, char **argv, ToolOptions &tool,
   llvm::SmallString<128> path(tool.input == "-" ? "step.mlir" : tool.input);
   llvm::sys::path::replace_extension(path, "tdm");
   if (tool.output.empty())
-    tool.output = path.str().str();
+    tool.output = tool.writesIr() ? "-" : path.str().str();
   return error.empty();
 }
 

@@ -21,6 +21,9 @@ struct ToolOptions {
   bool printPlan = false, printTimes = false, planOnly = false;
   CompileOptions compile;
 
+  /// Whether `output` is of the IR of `--stop-after`, in place of the Program.
+  bool writesIr() const { return !compile.stopAfter.empty() && !planOnly; }
+
   /// Whether the plan goes to standard output: `--plan-only` without a file,
   /// where nothing else is printed.
   bool printsPlan() const {

@@ -21,15 +21,27 @@ static int fail(const llvm::Twine &message) {
 static bool mayWrite(const tandem::ToolOptions &tool, std::string &error) {
   std::vector<std::string> inputs{tool.input, tool.compile.planFile,
                                   tool.compile.compareWith};
-  bool isCompiled = tool.compile.stopAfter.empty() && !tool.planOnly;
+  std::string output = tool.planOnly ? "" : tool.output;
   for (auto [path, kind] :
        {std::pair(tool.explainFile, &tandem::kExplanationFile),
         std::pair(tool.savePlan, &tandem::kPlanFile),
-        std::pair(isCompiled ? tool.output : "", &tandem::kProgramFile)})
+        std::pair(output, tool.writesIr() ? &tandem::kModuleFile
+                                          : &tandem::kProgramFile)})
     if (path != "-" && !tandem::mayReplace(path, *kind, error, inputs)) {
       error = "cannot write '" + path + "': " + error;
       return false;
     }
+  return true;
+}
+
+/// The IR of `--print-after`, and to the file of `-o` that of `--stop-after`.
+static bool writeIr(const tandem::ToolOptions &tool,
+                    const tandem::CompiledProgram &program,
+                    std::string &error) {
+  for (const auto &[stage, text] : program.ir)
+    if (!tandem::writeFile(stage == tool.compile.stopAfter ? tool.output : "-",
+                           tandem::kModuleFile, text, error))
+      return false;
   return true;
 }
 
@@ -58,9 +70,8 @@ int main(int argc, char **argv) {
       !tandem::writeFile(tool.explainFile, tandem::kExplanationFile,
                          program.explanationJson, error))
     return fail(error);
-  if (!tool.planOnly)
-    for (const auto &[stage, text] : program.ir)
-      llvm::outs() << text;
+  if (!tool.planOnly && !writeIr(tool, program, error))
+    return fail(error);
   if (tool.printTimes)
     for (const auto &[stage, seconds] : program.seconds)
       llvm::errs() << llvm::format("%8.3f s  ", seconds) << stage << "\n";
