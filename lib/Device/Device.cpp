@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Devices.h"
+#include "tandem/Device/Gpu.h"
+#include <algorithm>
 
 namespace tandem {
 
@@ -30,6 +32,17 @@ std::string listDevices() {
   std::string names;
   for (const Device &device : getDevices())
     names.append(names.empty() ? "" : ", ").append(device.name);
+  return names;
+}
+
+std::vector<std::string_view> getRuntimeDevices() {
+  std::vector<std::string_view> names;
+  for (const Device &device : getDevices()) {
+    const Gpu *gpu = findGpu(device);
+    std::string_view name = gpu ? gpu->runtimeDevice : device.name;
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      names.push_back(name);
+  }
   return names;
 }
 

@@ -7,6 +7,7 @@
 
 #include "options.h"
 #include "../common/arguments.h"
+#include "tandem/Device/Gpu.h"
 
 namespace tandem::profile {
 
@@ -80,11 +81,21 @@ static Status parseOne(Arguments &arguments, Options &options) {
   return arguments.failUnknown();
 }
 
+/// The runtime has the device.
+static Status checkDevice(const std::string &device) {
+  std::string expected;
+  for (std::string_view name : getRuntimeDevices()) {
+    if (name == device)
+      return Status::success();
+    expected.append(expected.empty() ? "" : " or ").append(name);
+  }
+  return Status::error("unknown device '" + device + "', expected " + expected);
+}
+
 static Status check(const Options &options) {
   bool prices = !options.price.empty(), shows = !options.show.empty();
-  if (options.device != "cpu" && options.device != "cuda")
-    return Status::error("unknown device '" + options.device +
-                         "', expected cpu or cuda");
+  if (Status status = checkDevice(options.device); !status.ok())
+    return status;
   if (prices && shows)
     return Status::error("--price beside --show, expected one of the two");
   if (!shows && !options.mesh.empty())

@@ -7,6 +7,7 @@
 
 #include "profile.h"
 #include "collectives.h"
+#include "tandem/Device/Gpu.h"
 #include "tandem_rt/new_file.h"
 #include <cmath>
 #include <cstdio>
@@ -29,6 +30,11 @@ static int64_t getRanks(const Options &options, int64_t processes) {
   if (options.ranks)
     return options.ranks;
   return processes > 1 ? processes : 4;
+}
+
+/// Each process then has one.
+static bool hasGpu(const Options &options) {
+  return findGpu(*findDevice(options.device));
 }
 
 namespace {
@@ -71,7 +77,7 @@ Profiler::Profiler(const Options &options, std::optional<rt::Processes> job,
   gemmSizes = {16, 32, 64, 128, 256, 512, 1024};
   collectiveBytes = {1 << 12, 1 << 16, 1 << 20, 1 << 22, 1 << 24};
   copyBytes = 64 << 20;
-  if (effort.device == "cuda") {
+  if (hasGpu(options)) {
     gemmSizes = {128, 256, 512, 1024, 2048, 4096, 8192};
     collectiveBytes = {1 << 14, 1 << 18, 1 << 22, 1 << 25, 1 << 28};
     copyBytes = 1 << 29;
@@ -93,7 +99,7 @@ Profiler::Profiler(const Options &options, std::optional<rt::Processes> job,
 /// GPUs of one host are a node, whatever processes have them.
 Status Profiler::findNodes() {
   effort.nodes = effort.processes;
-  if (effort.device == "cuda" && effort.job) {
+  if (hasGpu(options) && effort.job) {
     char name[256] = {};
     gethostname(name, sizeof name - 1);
     auto names = effort.job->exchange("host", name);
@@ -243,13 +249,14 @@ static std::string getHeader(const Options &options, int64_t ranks,
           : "Computation is that of '" + options.computation +
                 "'; links while all ranks communicate.";
   std::string place =
-      options.device == "cuda"
+      hasGpu(options)
           ? "a GPU for each process"
           : std::to_string(options.threads) + " thread(s) each, on " +
                 std::to_string(std::thread::hardware_concurrency()) +
                 " core(s) of a machine";
   return "# Measured by tandem-profile" +
-         std::string(options.device == "cuda" ? " --device cuda" : "") +
+         (options.device == kDefaultDevice ? ""
+                                           : " --device " + options.device) +
          (options.quick ? " --quick" : "") + ": " + std::to_string(ranks) +
          " ranks at work" +
          (processes > 1 ? " in " + std::to_string(processes) + " processes"

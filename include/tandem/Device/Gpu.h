@@ -41,6 +41,10 @@ const Gpu *findGpu(const Device &device);
 /// device, and for a GPU the architecture.
 rt::Target getTarget(const Device &device);
 
+/// The names of the runtime's devices, each once, in the order of the
+/// descriptions: `cpu`, `cuda`.
+std::vector<std::string_view> getRuntimeDevices();
+
 /// The device's name with an architecture: `cuda` and `sm_90` give
 /// `cuda.sm_90`.
 std::string nameWithArchitecture(std::string_view device,
