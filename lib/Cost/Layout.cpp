@@ -6,37 +6,19 @@
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Cost/Layout.h"
-#include <charconv>
+#include "tandem/Support/FormText.h"
 
-using namespace tandem::cost;
+using namespace tandem;
+using cost::Form;
 
-std::string tandem::cost::getFormName(Form form) {
-  switch (form) {
-  case kFull:
-    return "full";
-  case kReduce:
-    return "reduce";
-  case kReplicate:
-    return "replicate";
-  default:
-    return "gather(" + std::to_string(form) + ")";
-  }
-}
+static_assert(cost::kFull == form::kFull && cost::kReduce == form::kReduce &&
+              cost::kReplicate == form::kReplicate);
 
-std::optional<Form> tandem::cost::parseForm(std::string_view text) {
-  for (Form form : {kFull, kReduce, kReplicate})
-    if (text == getFormName(form))
-      return form;
-  constexpr std::string_view prefix = "gather(";
-  if (!text.starts_with(prefix) || !text.ends_with(')'))
+std::string cost::getFormName(Form form) { return form::print(form); }
+
+std::optional<Form> cost::parseForm(std::string_view text) {
+  std::optional<int64_t> code = form::parse(text);
+  if (!code || *code > INT8_MAX)
     return std::nullopt;
-  text.remove_prefix(prefix.size());
-  text.remove_suffix(1);
-  int dim = -1;
-  auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), dim);
-  if (error != std::errc() || end != text.data() + text.size() || dim < 0 ||
-      dim > INT8_MAX)
-    return std::nullopt;
-  return static_cast<Form>(dim);
+  return static_cast<Form>(*code);
 }

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Dialect/SPMD/SPMD.h"
+#include "tandem/Support/FormText.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -13,25 +14,13 @@ using namespace tandem::spmd;
 
 namespace tandem::spmd {
 
-std::string AxisForm::str() const {
-  if (isFull())
-    return "full";
-  if (isReduce())
-    return "reduce";
-  return "gather(" + std::to_string(code) + ")";
-}
+std::string AxisForm::str() const { return form::print(code); }
 
 std::optional<AxisForm> parseAxisForm(StringRef text) {
-  text = text.trim();
-  if (text == "full")
-    return AxisForm::full();
-  if (text == "reduce")
-    return AxisForm::reduce();
-  int64_t dim;
-  if (!text.consume_front("gather(") || !text.consume_back(")") ||
-      text.trim().getAsInteger(10, dim) || dim < 0)
+  std::optional<int64_t> code = form::parse(text);
+  if (!code || *code == form::kReplicate)
     return std::nullopt;
-  return AxisForm::gather(dim);
+  return AxisForm::fromCode(*code);
 }
 
 std::string printForms(ArrayRef<AxisForm> forms) {

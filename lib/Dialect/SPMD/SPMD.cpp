@@ -8,6 +8,7 @@
 #include "tandem/Dialect/SPMD/SPMD.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "tandem/Support/FormText.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -72,7 +73,7 @@ private:
       AxisForm own = AxisForm::fromCode(code);
       if (own.isFull())
         continue;
-      os << separator << (own.isReduce() ? "reduce" : "gather");
+      os << separator << tandem::form::getKeyword(code);
       if (own.isGather())
         os << own.getDim();
       os << "_" << form.getMesh().getName(axis);
@@ -222,8 +223,9 @@ static ParseResult parseAxisForm(AsmParser &parser, AxisForm &form) {
   StringRef keyword;
   if (parser.parseKeyword(&keyword))
     return failure();
-  if (keyword == "full" || keyword == "reduce") {
-    form = keyword == "full" ? AxisForm::full() : AxisForm::reduce();
+  auto code = tandem::form::findCode(keyword);
+  if (code && *code != tandem::form::kReplicate) {
+    form = AxisForm::fromCode(*code);
     return success();
   }
   int64_t dim;

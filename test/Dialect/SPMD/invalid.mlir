@@ -85,6 +85,15 @@ func.func @keyword(%x: tensor<8xf32, #spmd.form<#mesh, data: split>>) {
 
 // -----
 
+// A form of search problems.
+#mesh = #spmd.mesh<data = 2>
+// expected-error @+1 {{expected 'full', 'gather(d)' or 'reduce'}}
+func.func @replicate(%x: tensor<8xf32, #spmd.form<#mesh, data: replicate>>) {
+  return
+}
+
+// -----
+
 #mesh = #spmd.mesh<data = 2>
 // expected-error @+1 {{'gather' of a negative dimension}}
 func.func @negative(%x: tensor<8xf32, #spmd.form<#mesh, data: gather(-1)>>) {

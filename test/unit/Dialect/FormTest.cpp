@@ -41,7 +41,7 @@ TEST_F(FormTest, AxisFormsPrintAndParse) {
   EXPECT_EQ(AxisForm::gather(3).str(), "gather(3)");
   EXPECT_EQ(parseAxisForm(" gather( 2 ) "), AxisForm::gather(2));
   for (StringRef wrong : {"", "gather", "gather()", "gather(-1)", "gather(x)",
-                          "Full", "gather(1", "split(0)"})
+                          "Full", "gather(1", "split(0)", "replicate"})
     EXPECT_FALSE(parseAxisForm(wrong)) << wrong.str();
 }
 
