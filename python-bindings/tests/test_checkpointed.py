@@ -144,7 +144,8 @@ def held_without():
 
 
 @pytest.mark.parametrize(
-    "form, share", [("not reentrant", 0.6), ("reentrant", 0.6), ("sequential", 0.8)]
+    "form, share",
+    [("not reentrant", 0.6), ("reentrant", 0.6), ("sequential", 0.8)],
 )
 def test_less_is_held(form, share, held_without):
     assert held_of(Gpt(FORMS[form])) < share * held_without
@@ -193,6 +194,18 @@ def test_training_of_transformers_is_that_of_eager(use_reentrant):
         return F.cross_entropy(model(batch[0]).logits.flatten(0, 1), batch[1].flatten())
 
     check_training(model, loss_fn, batches(3), mesh="data=2", accumulate=2)
+
+
+def test_a_region_without_anything_to_make_again_is_told():
+    def loss_fn(model, batch):
+        x = checkpoint(model[0], batch, use_reentrant=False)
+        return checkpoint(lambda y: model[1](y.tanh()), x, use_reentrant=False).sum()
+
+    model = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6))
+    with pytest.warns(UserWarning, match="nothing of the checkpointed region") as told:
+        tandem.export(model, loss_fn, adam(model), torch.ones(8, 6))
+    line = loss_fn.__code__.co_firstlineno + 1
+    assert [f"test_checkpointed.py:{line}: " in str(each.message) for each in told] == [True]
 
 
 @pytest.mark.parametrize("use_reentrant", [False, True])

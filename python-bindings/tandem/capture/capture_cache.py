@@ -173,7 +173,7 @@ def _digest(key, content):
 
 
 def read(key):
-    """(text, numbers of the arguments that are left, results) of a capture with this key; None if there is none."""
+    """(text, numbers of the arguments that are left, results, `Step.runs`) of a capture with this key; None if there is none."""
     base = folder() if key is not None else None
     if base is None:
         return None
@@ -187,16 +187,18 @@ def read(key):
         return None
     tables, _, text = content.decode().partition("\n")
     tables = json.loads(tables)
-    return text, tables["arguments"], [Result(**row) for row in tables["results"]]
+    results = [Result(**row) for row in tables["results"]]
+    return text, tables["arguments"], results, tables["runs"]
 
 
-def write(key, text, arguments, results):
+def write(key, text, arguments, results, runs):
     """Where nothing can be written, nothing is kept."""
     base = folder(make=True) if key is not None else None
     if base is None:
         return
     rows = [asdict(result) for result in results]
-    content = json.dumps({"arguments": arguments, "results": rows}).encode() + b"\n" + text.encode()
+    tables = {"arguments": arguments, "results": rows, "runs": runs}
+    content = json.dumps(tables).encode() + b"\n" + text.encode()
     path = base / (key + _SUFFIX)
     part = f"{path}.{secrets.token_hex(4)}.part"
     try:

@@ -17,6 +17,7 @@ from ..lowering.text import print_step
 from ..tracing.arguments import Argument, Result, batch_constants, batch_tensors
 from ..tracing.draws import RandomCall
 from ..tracing.precision import check_precision, sum_first
+from ..tracing.regions import tell_idle
 from . import capture_cache
 from .returned import Returned
 from .trace import trace_step
@@ -152,10 +153,12 @@ def export(
         make_step = functools.partial(_self, step)
         text, arguments, results = print_step(step), step.arguments, step.results
         numbers = {id(argument): number for number, argument in enumerate(trace.arguments)}
-        capture_cache.write(key, text, [numbers[id(a)] for a in arguments], results)
+        runs = step.runs()
+        capture_cache.write(key, text, [numbers[id(a)] for a in arguments], results, runs)
     else:
-        text, numbers, results = found
+        text, numbers, results, runs = found
         arguments = [trace.arguments[number] for number in numbers]
+    tell_idle(trace.regions, runs)
     return StepModule(
         text,
         arguments,

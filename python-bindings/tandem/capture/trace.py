@@ -58,6 +58,7 @@ class Trace:
     parted: frozenset
     batch_memory: BatchMemory | None
     leaves: dict
+    regions: list
 
 
 def _run_step(step, mode, tensors):
@@ -216,8 +217,8 @@ def _add_checks(step, reads):
 
 
 def _trace_eager(step, whereabouts, is_watched=False, stays=False):
-    """A first trace, its updates, the random calls that it saw, and what it looked at in the batch. Of traces for comparison (`stays`
-    is false) nothing stays in Python objects.
+    """A first trace, its updates, the random calls that it saw, what it looked at in the batch, and the lines of checkpointed regions
+    that it ran again. Of traces for comparison (`stays` is false) nothing stays in Python objects.
     """
 
     def run(*tensors):
@@ -235,7 +236,7 @@ def _trace_eager(step, whereabouts, is_watched=False, stays=False):
         )(*fake_tensors(step.arguments))
     for hook in mode.hooks:
         hook.remove()
-    return graph, step.updates, mode.draws.calls, mode.reads.guards
+    return graph, step.updates, mode.draws.calls, mode.reads.guards, mode.regions.lines
 
 
 def _trace_watching(step, whereabouts):
@@ -357,7 +358,7 @@ def trace_step(model, loss_fn, optimizer, example_batch, wanted, kept):
     step = TracedStep(model, loss_fn, optimizer, example_batch, wanted)
     whereabouts = Whereabouts()
     with explained(whereabouts), capturing(), on_host(model):
-        graph, updates, random_calls, guards = _trace_watching(step, whereabouts)
+        graph, updates, random_calls, guards, regions = _trace_watching(step, whereabouts)
         leaves = _check_numbers(step, graph) if step.changed else {}
         if step.left and wanted.trains:
             _check_left(step)
@@ -404,4 +405,5 @@ def trace_step(model, loss_fn, optimizer, example_batch, wanted, kept):
         frozenset(step.parted),
         step.batch_memory,
         leaves,
+        regions,
     )

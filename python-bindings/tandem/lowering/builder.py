@@ -19,6 +19,8 @@ _SUMS = frozenset(
     """.split()  # noqa: SIM905 - a list of words is easier to read
 )
 _NEUTRAL = {("prod", False): 1, ("prod", True): True, ("max", True): False, ("min", True): True}
+# Operators that move no element.
+_VIEWS = frozenset({"expand", "permute", "reshape"})
 
 
 def broadcast_shape(*shapes):
@@ -38,8 +40,8 @@ class Builder:
         self.operator, self.out, self.ordinal = None, None, None
         self.seed, self.step = None, None
         self._known = {}
-        # Values that depend on no argument: all passes share them.
-        self._sources = set()
+        # Values that all passes share: what depends on no argument, and views of arguments.
+        self._sources, self._views = set(), set()
 
     def emit(self, name, operands, types, **attributes):
         """One operator; returns its value, or the list of its values if `types` is a list. Tensors without elements are
@@ -50,18 +52,26 @@ class Builder:
         if any(0 in each.shape for each in (*types, *operands)):
             results = self._of_nothing(name, operands, types, attributes)
             return results if many else results[0]
-        is_source = all(id(operand) in self._sources for operand in operands)
-        region = None if is_source else self.region
+        shared = self._shared(name, operands)
+        region = self.region if shared is None else None
         key = (region, *self._key(name, operands, types, attributes))
         if key not in self._known:
             operator = Operator(name, list(operands), attributes, self.phase, self.location)
             operator.source, operator.region = name_of(self.operator), region
             operator.results = [Value(type, operator, i) for i, type in enumerate(types)]
-            self._sources.update(id(value) for value in operator.results if is_source)
+            if shared is not None:
+                shared.update(map(id, operator.results))
             self.operators.append(operator)
             self._known[key] = operator.results
         results = self._known[key]
         return list(results) if many else results[0]
+
+    def _shared(self, name, operands):
+        """The set of shared values that the results belong to, or None."""
+        if all(id(operand) in self._sources for operand in operands):
+            return self._sources
+        is_view = name in _VIEWS and (operands[0].owner is None or id(operands[0]) in self._views)
+        return self._views if is_view else None
 
     def _of_nothing(self, name, operands, types, attributes):
         """The results of an operator that gives or reads tensors without elements."""

@@ -83,6 +83,10 @@ class Step:
         operands = (o for operator in self.operators for o in operator.operands)
         return not any(o is value for o in (*operands, *self.outputs))
 
+    def runs(self):
+        """The numbers of the runs of checkpointed regions that make something again."""
+        return sorted({each.region for each in self.operators if each.region is not None})
+
     def remove_dead(self):
         """Drops operators whose results nothing uses."""
         needed = {id(value) for value in self.outputs}

@@ -11,6 +11,7 @@ from unittest import mock
 import torch
 import torch.utils.checkpoint as checkpoints
 
+from ..base.notices import tell
 from ..errors import CaptureError
 from .attention import ATTENTION
 from .locations import current_location
@@ -43,6 +44,17 @@ def _explained(line):
             f"{line}: the checkpointed region computes something else when it is run again"
             f" ({reason.removesuffix(_MISMATCH).strip()}), expected what it reads to stay until the backward pass"
         ) from error
+
+
+def tell_idle(lines, runs):
+    """Warns of regions of which nothing is made again: `lines` are those of all runs, `runs` the numbers of those that make something."""
+    busy = {lines[run] for run in runs}
+    for line in dict.fromkeys(lines):
+        if line is not None and line not in busy:
+            tell(
+                f"{line}: nothing of the checkpointed region is computed again, and as much is held as without it: gradients read"
+                " nothing but its inputs and what a policy or an inner region keeps"
+            )
 
 
 class _Caching(checkpoints._CachingTorchDispatchMode):
