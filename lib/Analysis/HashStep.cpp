@@ -121,13 +121,15 @@ void StepHash::addAttribute(Attribute attribute) {
 }
 
 /// What is computed: facts of `nn`, but for the data that capture happened to
-/// see. Where and when, facts of the other dialects, are what plans decide.
+/// see, and the sources that a plan chose. Where and when, facts of the other
+/// dialects, are what plans decide.
 void StepHash::addFacts(DictionaryAttr attributes) {
   SmallVector<NamedAttribute> facts;
   for (NamedAttribute each :
        attributes ? attributes.getValue() : ArrayRef<NamedAttribute>())
     if (isa_and_nonnull<nn::NNDialect>(each.getNameDialect()) &&
-        each.getName() != nn::kRangeAttrName)
+        each.getName() != nn::kRangeAttrName &&
+        each.getName() != nn::kSourceAttrName)
       facts.push_back(each);
   addNumber(facts.size());
   for (NamedAttribute each : facts) {

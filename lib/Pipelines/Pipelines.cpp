@@ -68,7 +68,10 @@ static void buildAccumulatePipeline(OpPassManager &manager,
   nest<createRowsFirstPass>(manager);
   nest<createNumberOperatorsPass>(manager);
   buildPlanPipeline(manager, plan);
-  buildShardPipeline(manager, ShardOptions());
+  // Sources are chosen by the plan of the step, not by that of its iterations.
+  ShardOptions shard;
+  shard.keepsSources = true;
+  buildShardPipeline(manager, shard);
   // What no iteration needs does not join the batch.
   nest<createJoinReturnedPass>(manager);
   manager.addPass(createFormLoopsPass());

@@ -51,6 +51,7 @@ LogicalResult run(nn::LayerNormBackwardOp op, Call &call);
 // Shapes.cpp
 LogicalResult run(nn::ConstantOp op, Call &call);
 LogicalResult run(nn::IotaOp op, Call &call);
+LogicalResult run(nn::EitherOp op, Call &call);
 LogicalResult run(nn::ReshapeOp op, Call &call);
 LogicalResult run(nn::PermuteOp op, Call &call);
 LogicalResult run(nn::ExpandOp op, Call &call);

@@ -31,6 +31,15 @@ LogicalResult run(IotaOp op, Call &call) {
   return success();
 }
 
+LogicalResult run(EitherOp op, Call &call) {
+  for (unsigned i = 1; i < call.values.size(); ++i)
+    if (!call.operand(i).isIdenticalTo(call.operand(0)))
+      return op.emitOpError("has other values in operand ")
+             << i << " than in operand 0, expected the same ones";
+  call.result() = call.operand(0);
+  return success();
+}
+
 LogicalResult run(ReshapeOp op, Call &call) {
   call.result() = call.operand(0).reshaped(call.result().getShape());
   return success();

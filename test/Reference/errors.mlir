@@ -1,5 +1,6 @@
 // RUN: not tandem-interpret %s --entry index 2>&1 | FileCheck %s --check-prefix=INDEX
 // RUN: not tandem-interpret %s --entry zero 2>&1 | FileCheck %s --check-prefix=ZERO
+// RUN: not tandem-interpret %s --entry either 2>&1 | FileCheck %s --check-prefix=EITHER
 // RUN: not tandem-interpret %s --entry diverge 2>&1 | FileCheck %s --check-prefix=DIVERGE
 // RUN: not tandem-interpret %s --entry early 2>&1 | FileCheck %s --check-prefix=EARLY
 // RUN: not tandem-interpret %s --entry nowhere 2>&1 | FileCheck %s --check-prefix=NOWHERE
@@ -24,6 +25,15 @@ module attributes {spmd.mesh = #mesh} {
     %0 = nn.constant dense<0> : tensor<i64> -> tensor<i64>
     %1 = nn.div %x, %0 : (tensor<4xi64>, tensor<i64>) -> tensor<4xi64>
     return %1 : tensor<4xi64>
+  }
+
+  // Not equal: nan, which equals nan, is.
+  // EITHER: errors.mlir:[[#@LINE+4]]:{{.*}} error: 'nn.either' op has other values in operand 2 than in operand 0, expected the same ones
+  func.func @either() -> tensor<2xf32> {
+    %0 = nn.constant dense<[1.0, 0x7FC00000]> : tensor<2xf32> -> tensor<2xf32>
+    %1 = nn.constant dense<[1.5, 0x7FC00000]> : tensor<2xf32> -> tensor<2xf32>
+    %2 = nn.either %0, %0, %1 : (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+    return %2 : tensor<2xf32>
   }
 
   // A coordinate differs between ranks, but the result claims to be full.

@@ -61,6 +61,8 @@ static constexpr Fact kFacts[] = {
     {kSiteAttrName, OnOperator, isIndex, "an i64 from 0 on"},
     {kJoinAttrName, OnOperator, isChange,
      "a change of form such as \"reduce -> full\""},
+    {kAgainAttrName, OnOperator, isUnit, "no value"},
+    {kSourceAttrName, OnOperator, isIndex, "an i64 from 0 on"},
 };
 
 void NNDialect::addFacts() { addInterface<FactTable>(ArrayRef(kFacts)); }
@@ -71,7 +73,13 @@ void NNDialect::addFacts() { addInterface<FactTable>(ArrayRef(kFacts)); }
 
 LogicalResult NNDialect::verifyOperationAttribute(Operation *op,
                                                   NamedAttribute attribute) {
-  return verifyFact(kFacts, op, attribute);
+  if (failed(verifyFact(kFacts, op, attribute)))
+    return failure();
+  if (attribute.getName() == kSourceAttrName && !isa<EitherOp>(op))
+    return op->emitError() << "'" << op->getName() << "' has the '"
+                           << kSourceAttrName
+                           << "', expected it on 'nn.either' only";
+  return success();
 }
 
 LogicalResult NNDialect::verifyRegionArgAttribute(Operation *op, unsigned,

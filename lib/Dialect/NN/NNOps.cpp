@@ -347,6 +347,23 @@ LogicalResult ConstantOp::verify() {
 
 LogicalResult IotaOp::verify() { return success(); }
 
+LogicalResult EitherOp::verify() {
+  if (getNumOperands() < 2)
+    return emitOpError("has ")
+           << getNumOperands()
+           << " operands, expected at least two to choose of";
+  for (Value source : getSources())
+    if (failed(expectLike(*this, "operand", source, getElementType(getResult()),
+                          getShape(getResult()))))
+      return failure();
+  if (unsigned source = tandem::nn::getSource(*this);
+      source >= getNumOperands())
+    return emitOpError("has the '")
+           << kSourceAttrName << "' " << source << ", expected one below "
+           << getNumOperands();
+  return success();
+}
+
 LogicalResult ReshapeOp::verify() {
   if (failed(
           expectType(*this, "result", getResult(), getElementType(getInput()))))

@@ -166,14 +166,21 @@ Rule buildFlipRule(Operation *op, StringRef linear) {
   return buildWhole(op, getDims(op), linear);
 }
 
-Rule buildCatRule(Operation *op, StringRef linear) {
-  int64_t dim = getDim(op);
-  Rule rule = buildWhole(op, dim, linear);
+/// As `buildWhole`, linear in all operands together.
+static Rule buildLinear(Operation *op, ArrayRef<int64_t> whole) {
+  Rule rule = buildWhole(op, whole, "");
   auto &group = rule.linear.emplace_back();
   for (unsigned i = 0; i < op->getNumOperands(); ++i)
     group.push_back(i);
   return rule;
 }
+
+Rule buildCatRule(Operation *op, StringRef) {
+  int64_t dim = getDim(op);
+  return buildLinear(op, dim);
+}
+
+Rule buildEitherRule(Operation *op, StringRef) { return buildLinear(op, {}); }
 
 Rule buildLayerNormRule(Operation *op, StringRef linear) {
   ArrayRef<int64_t> shape = getShape(op->getOperand(0).getType());

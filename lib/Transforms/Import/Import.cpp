@@ -40,6 +40,8 @@ void buildImportPipeline(OpPassManager &manager, const ImportOptions &options) {
   // Behind merging for the same reason.
   if (options.recompute)
     add(createRecomputeCheapPass());
+  if (options.offersRecomputation)
+    add(createOfferRecomputationPass());
   add(createNumberOperatorsPass());
 }
 

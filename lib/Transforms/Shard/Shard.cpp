@@ -12,10 +12,13 @@ using namespace mlir;
 
 namespace tandem {
 
-void buildShardPipeline(OpPassManager &manager, const ShardOptions &) {
+void buildShardPipeline(OpPassManager &manager, const ShardOptions &options) {
   auto add = [&](std::unique_ptr<Pass> pass) {
     manager.addNestedPass<func::FuncOp>(std::move(pass));
   };
+  // First of all: no pass behind it knows a choice, or what nobody takes.
+  if (!options.keepsSources)
+    add(createTakeSourcesPass());
   // Before signatures are applied: what is made as wanted gets its own here.
   add(createPlaceSourcesPass());
   add(createApplySignaturesPass());

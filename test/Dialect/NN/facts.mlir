@@ -242,3 +242,27 @@ func.func @case30(%x: tensor<4xf32>) {
   %0 = nn.exp %x {n.strand = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
+
+// -----
+
+func.func @case10(%x: tensor<4xf32>) {
+  // expected-error @+1 {{'nn.exp' has the 'nn.again' true, expected no value}}
+  %0 = nn.exp %x {nn.again = true} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @case11(%x: tensor<4xf32>) {
+  // expected-error @+1 {{'nn.either' has the 'nn.source' -1 : i64, expected an i64 from 0 on}}
+  %0 = nn.either %x, %x {nn.source = -1 : i64} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @case12(%x: tensor<4xf32>) {
+  // expected-error @+1 {{'nn.exp' has the 'nn.source', expected it on 'nn.either' only}}
+  %0 = nn.exp %x {nn.source = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}

@@ -868,3 +868,35 @@ func.func @constant_elsewhere() {
   %0 = nn.constant sparse<[[0]], [1.0]> : tensor<4xf32> -> tensor<4xf32>
   return
 }
+
+// -----
+
+func.func @either_of_one(%x: tensor<4xf32>) {
+  // expected-error @+1 {{'nn.either' op has 1 operands, expected at least two to choose of}}
+  %0 = nn.either %x : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @either_shape(%x: tensor<4xf32>, %y: tensor<3xf32>) {
+  // expected-error @+1 {{'nn.either' op operand has shape [3], expected [4]}}
+  %0 = nn.either %x, %y : (tensor<4xf32>, tensor<3xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @either_type(%x: tensor<4xf32>, %y: tensor<4xf64>) {
+  // expected-error @+1 {{'nn.either' op operand has element type 'f64', expected 'f32'}}
+  %0 = nn.either %x, %y : (tensor<4xf32>, tensor<4xf64>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @either_source(%x: tensor<4xf32>) {
+  // expected-error @+1 {{'nn.either' op has the 'nn.source' 2, expected one below 2}}
+  %0 = nn.either %x, %x {nn.source = 2 : i64} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return
+}

@@ -208,6 +208,14 @@ static std::vector<Case> makeShapeCases() {
       {"nn.constant dense<[1, 2, 3, 4, 1, 2, 3, 4]> : tensor<8xi64> -> "
        "tensor<8xi64>"},
       {"nn.iota : tensor<{a}xi64>"},
+      {"nn.either %0, %1 : (tensor<{a}x{b}xf64>, tensor<{a}x{b}xf64>) -> "
+       "tensor<{a}x{b}xf64>",
+       {},
+       true},
+      {"nn.either %0, %1, %2 : (tensor<{a}xi64>, tensor<{a}xi64>, "
+       "tensor<{a}xi64>) -> tensor<{a}xi64>",
+       {kWide},
+       true},
       RESHAPE("{a}x{b}x{c}", "{a}x{b}x{c}"),
       RESHAPE("8x8", "64"),
       RESHAPE("64", "8x8"),
@@ -433,7 +441,9 @@ std::vector<Tensor> Instance::makeOperands(Generator &generator) const {
   std::vector<Tensor> operands;
   for (auto [index, type] : llvm::enumerate(op->getOperandTypes()))
     operands.push_back(
-        makeValue(index, cast<RankedTensorType>(type), generator));
+        source.areEqual && index > 0
+            ? operands.front()
+            : makeValue(index, cast<RankedTensorType>(type), generator));
   return operands;
 }
 

@@ -45,6 +45,7 @@ inline constexpr Range kHalf = {0.5, 2, true, 0.5};
 struct Case {
   std::string text;
   std::vector<Range> ranges = {}; // one per operand; missing ones are Range()
+  bool areEqual = false;          // operands hold the values of operand 0
   /// Name of the operator: `nn.add`.
   std::string getName() const;
 };
@@ -64,6 +65,7 @@ public:
            Generator &generator);
 
   mlir::Operation *getOp() const { return op; }
+  bool areEqual() const { return source.areEqual; }
   /// Random values for the operands.
   std::vector<Tensor> makeOperands(Generator &generator) const;
   /// Random values in the range of operand `index`, of any shape.

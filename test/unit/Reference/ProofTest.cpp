@@ -239,6 +239,8 @@ Shards Prover::split(unsigned operand, AxisForm form) {
 }
 
 const Shards &Prover::getShards(unsigned operand, AxisForm form) {
+  if (instance.areEqual())
+    operand = 0;
   Shards &shards = shardsOf[{operand, form.getCode()}];
   if (shards.empty())
     shards = split(operand, form);

@@ -30,6 +30,10 @@ inline constexpr llvm::StringLiteral kStrandAttrName =
     NNDialect::StrandAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kJoinAttrName =
     NNDialect::JoinAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kAgainAttrName =
+    NNDialect::AgainAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kSourceAttrName =
+    NNDialect::SourceAttrHelper::getNameStr();
 
 std::optional<PassKind> getPass(mlir::Operation *op);
 void setPass(mlir::Operation *op, PassKind pass);
@@ -45,6 +49,14 @@ inline std::optional<int64_t> getId(mlir::Operation *op) {
 /// None: all strands share it.
 inline std::optional<int64_t> getStrand(mlir::Operation *op) {
   return getInteger(op, kStrandAttrName);
+}
+
+/// Whether it makes again what another operator made.
+inline bool isAgain(mlir::Operation *op) { return op->hasAttr(kAgainAttrName); }
+
+/// The number of the operand that the plan chose for an `nn.either`.
+inline unsigned getSource(mlir::Operation *either) {
+  return getInteger(either, kSourceAttrName).value_or(0);
 }
 
 /// The attributes of what takes the place of `reform`, marked as a part of a

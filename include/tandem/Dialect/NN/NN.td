@@ -47,6 +47,8 @@ def NN_Dialect : Dialect {
     | `nn.id` | operators | its number, from the import stage on |
     | `nn.strand` | operators | its strand, from the duplex stage on; none if strands share it |
     | `nn.join` | operators | the change of form by which strands join here |
+    | `nn.again` | operators | unit: it makes again what another operator made |
+    | `nn.source` | `nn.either` | the operand that the plan chose; 0 without it |
   }];
   let dependentDialects = ["::tandem::spmd::SPMDDialect"];
   let useDefaultAttributePrinterParser = 1;
@@ -61,7 +63,9 @@ def NN_Dialect : Dialect {
                               "::tandem::nn::PassKindAttr":$pass,
                               "::mlir::IntegerAttr":$id,
                               "::mlir::IntegerAttr":$strand,
-                              "::mlir::StringAttr":$join);
+                              "::mlir::StringAttr":$join,
+                              "::mlir::UnitAttr":$again,
+                              "::mlir::IntegerAttr":$source);
   let hasOperationAttrVerify = 1;
   let hasRegionArgAttrVerify = 1;
   let hasRegionResultAttrVerify = 1;

@@ -45,6 +45,8 @@ spmd::Rule buildLayerNormRule(mlir::Operation *op, llvm::StringRef linear);
 spmd::Rule buildConstantRule(mlir::Operation *op, llvm::StringRef linear);
 /// Factors the two shapes into the coarsest common pieces.
 spmd::Rule buildReshapeRule(mlir::Operation *op, llvm::StringRef linear);
+/// Every operand is split as the result is.
+spmd::Rule buildEitherRule(mlir::Operation *op, llvm::StringRef linear);
 spmd::Rule buildPermuteRule(mlir::Operation *op, llvm::StringRef linear);
 /// All inputs are linear together; `dim` stays whole.
 spmd::Rule buildCatRule(mlir::Operation *op, llvm::StringRef linear);

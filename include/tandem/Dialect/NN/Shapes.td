@@ -1,4 +1,4 @@
-//===- Shapes.td - constants, views, slices ------------------- -*- tablegen -*-===//
+//===- Shapes.td - constants, choices, views, slices ---------- -*- tablegen -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -28,6 +28,29 @@ def NN_IotaOp
   let arguments = (ins);
   let results = (outs 1DTensorOf<[I64]>:$result);
   let assemblyFormat = "attr-dict `:` type($result)";
+}
+
+//===----------------------------------------------------------------------===//
+// Choices
+//===----------------------------------------------------------------------===//
+
+def NN_EitherOp : NN_BuilderRuleOp<"either", "Either"> {
+  let flops = 0;
+  let summary = "one of several tensors that hold the same values";
+  let description = [{
+    ```mlir
+    %again = nn.gelu none %x {nn.again, nn.pass = #nn.pass<backward>} : (tensor<4xf32>) -> tensor<4xf32>
+    %read = nn.either %saved, %again {nn.source = 1 : i64, nn.pass = #nn.pass<backward>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    ```
+    Stands in front of a reader in the backward pass. Operand 0 is what the
+    forward pass saved; the others are made again. All have one type and equal
+    values to the bit, so the result is an alias of any. The interpreter
+    computes all and fails where they differ.
+
+    It lives from the import stage to the first pass of shard. The plan notes in
+    `nn.source` which operand the reader takes.
+  }];
+  let arguments = (ins Variadic<NN_Tensor>:$sources);
 }
 
 //===----------------------------------------------------------------------===//

@@ -32,6 +32,31 @@ def NumberOperatorsPass : Pass<"tandem-number-operators", "::mlir::func::FuncOp"
   }];
 }
 
+def OfferRecomputationPass : Pass<"tandem-offer-recomputation", "::mlir::func::FuncOp"> {
+  let summary = "Offers clones of forward operators to readers in the backward pass";
+  let description = [{
+    A reader in the backward pass gets an `nn.either` in front of it: of what
+    the forward pass saved and of what a clone makes again. Clones have
+    `nn.again`. The plan chooses, and `tandem-take-sources` removes the rest.
+
+    The forward pass is cut into segments, behind each operator whose results
+    are all that the forward pass reads behind it: a chain has one per operator,
+    a transformer one per half of a block. Up to two clones are offered of an
+    operator:
+
+    * *at the reader*: in front of the first reader of its result, which may be
+      another such clone. It reads what was saved, or clones of its segment, or
+      the early clone of the last value of a segment before;
+    * *early*: for clones of the segment behind, in front of the first of them
+      that reads the segment's last value. It reads what was saved, or early
+      clones of its segment.
+
+    What depends on no argument gets no clone, as it is made wherever it is
+    wanted, nor does a single number. A view of an argument is cloned without a
+    choice.
+  }];
+}
+
 def OrderSumsPass : Pass<"tandem-order-sums", "::mlir::func::FuncOp"> {
   let summary = "Adds products before other terms in sums of three terms or more";
   let description = [{

@@ -33,6 +33,15 @@ def SplitReformsPass : Pass<"tandem-split-reforms", "::mlir::func::FuncOp"> {
   }];
 }
 
+def TakeSourcesPass : Pass<"tandem-take-sources", "::mlir::func::FuncOp"> {
+  let summary = "Gives each reader the source that the plan chose, and removes the others";
+  let description = [{
+    Replaces each `nn.either` by its operand number `nn.source` (0 without one),
+    and erases what nobody reads then: clones (`nn.again`), and forward
+    operators whose only readers take a clone.
+  }];
+}
+
 def WidenSumsPass : Pass<"tandem-widen-sums", "::mlir::func::FuncOp"> {
   let summary = "Widens terms of gradients before they are added, whatever is cheaper";
   let description = [{

@@ -8,10 +8,12 @@
 // Shard puts forms into all types and reforms where they differ:
 //
 //  * before: nn on plain tensors with `spmd.plan` on each operator (signatures,
-//    or `as_wanted`), and on arguments and results that are not `full`;
-//  * after: a form in every type that is not `full`, and `spmd.reform`s that
-//    change one axis each, in a way that is one plain collective or local
-//    operation (`getReformedAxis`). Of `spmd.plan` only what schedule reads.
+//    or `as_wanted`), and on arguments and results that are not `full`. Readers
+//    may have the choice of several sources (`nn.either`);
+//  * after: readers have one source. There is a form in every type that is not
+//    `full`, and `spmd.reform`s change one axis each, in a way that is one
+//    plain collective or local operation (`getReformedAxis`). Of `spmd.plan`
+//    only what schedule reads.
 //
 // A reform is made once per value, target and pass (`nn.pass`): before its
 // first consumer, with the pass of the consumer; but where a pass before the
@@ -32,7 +34,12 @@ class OpPassManager;
 
 namespace tandem {
 
-struct ShardOptions : mlir::PassPipelineOptions<ShardOptions> {};
+struct ShardOptions : mlir::PassPipelineOptions<ShardOptions> {
+  Option<bool> keepsSources{
+      *this, "keeps-sources",
+      llvm::cl::desc("Readers keep their choice of sources."),
+      llvm::cl::init(false)};
+};
 
 #define GEN_PASS_DECL
 #define GEN_PASS_REGISTRATION

@@ -1,0 +1,332 @@
+//===- OfferRecomputation.cpp - clones of forward operators ---------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Which values the backward pass makes again is a choice of the plan. Here it
+// gets what it can choose of: at most two clones of each forward operator, at
+// its reader and, for the segment behind, early.
+//
+// All is linear in the number of operators, but for the search of segments,
+// which keeps the sizes of living values sorted.
+//
+//===----------------------------------------------------------------------===//
+
+#include "tandem/Analysis/Bytes.h"
+#include "tandem/Dialect/NN/NN.h"
+#include "tandem/Transforms/Import/Import.h"
+#include "tandem/Transforms/StepPass.h"
+#include <set>
+
+namespace tandem {
+#define GEN_PASS_DEF_OFFERRECOMPUTATIONPASS
+#include "tandem/Transforms/Import/Passes.h.inc"
+} // namespace tandem
+
+using namespace mlir;
+using namespace tandem;
+using namespace tandem::nn;
+
+/// A value this many times smaller than the last one of a segment may be read
+/// behind it as well (the term that a layer of experts adds to the loss).
+static constexpr int64_t kSmall = 32;
+/// No place: larger than all.
+static constexpr unsigned kNowhere = ~0U;
+
+namespace {
+/// What a value is made of.
+enum Origin : unsigned { OfParameters = 1, OfBatch = 2 };
+
+/// An operator of the step.
+struct Node {
+  Operation *op;
+  /// Bits of `Origin`.
+  unsigned origins = 0;
+  /// Depends on no argument: exists wherever it is wanted.
+  bool isPure = false;
+  /// A view, through other views, of an argument: made in each pass.
+  bool isArgumentView = false;
+  /// A forward operator that may run again, neither pure nor such a view.
+  bool canRun = false;
+  unsigned segment = 0;
+  /// The backward operators in front of which clones stand, and the clones.
+  unsigned reader = kNowhere, early = kNowhere;
+  Operation *again = nullptr, *earlyAgain = nullptr;
+};
+
+using Sources = SmallVector<Value, 3>;
+
+class Offer {
+public:
+  explicit Offer(func::FuncOp step) : step(step) {}
+  void run();
+
+private:
+  unsigned getOrigins(BlockArgument argument) const;
+  void addNode(Operation *op);
+  Node *find(Value value);
+  void findSegments();
+  void findReaders();
+  void findEarly(unsigned end);
+  void placeViews();
+  void emit();
+  Operation *clone(Node &node, bool isEarly, Operation *place);
+  Sources getSources(Value value);
+  Sources getSourcesOfClone(Node &node, Value value, bool isEarly);
+
+  func::FuncOp step;
+  std::vector<Node> nodes;
+  llvm::DenseMap<Operation *, unsigned> numbers;
+  /// The last operator of each segment but the last one.
+  std::vector<unsigned> ends;
+};
+
+struct OfferRecomputationPass
+    : tandem::StepPass<
+          tandem::impl::OfferRecomputationPassBase<OfferRecomputationPass>> {
+  LogicalResult runOnStep(func::FuncOp step) override {
+    Offer(step).run();
+    return success();
+  }
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Nodes
+//===----------------------------------------------------------------------===//
+
+/// Of an argument without a role anything.
+unsigned Offer::getOrigins(BlockArgument argument) const {
+  auto role =
+      getRole(func::FuncOp(step).getArgAttrDict(argument.getArgNumber()));
+  if (!role)
+    return OfParameters | OfBatch;
+  if (*role == Role::Parameter)
+    return OfParameters;
+  return *role == Role::Input ? OfBatch : 0;
+}
+
+/// Null for an argument.
+Node *Offer::find(Value value) {
+  Operation *producer = value.getDefiningOp();
+  return producer ? &nodes[numbers.at(producer)] : nullptr;
+}
+
+/// One number is held for nothing.
+static bool isScalar(Value value) {
+  return cast<RankedTensorType>(value.getType()).getRank() == 0;
+}
+
+void Offer::addNode(Operation *op) {
+  Node node{op};
+  node.isPure = !op->hasTrait<OpTrait::IsTerminator>();
+  for (Value operand : op->getOperands()) {
+    Node *producer = find(operand);
+    node.isPure &= producer && producer->isPure;
+    node.origins |=
+        producer ? producer->origins : getOrigins(cast<BlockArgument>(operand));
+  }
+  bool isForward = getPass(op) == PassKind::Forward;
+  if (isForward && op->hasTrait<View>()) {
+    Node *viewed = find(op->getOperand(0));
+    node.isArgumentView = !viewed || viewed->isArgumentView;
+  }
+  node.canRun = isForward && !node.isPure && !node.isArgumentView &&
+                !llvm::all_of(op->getResults(), isScalar) &&
+                isa<NNDialect>(op->getDialect()) && isMemoryEffectFree(op);
+  numbers[op] = nodes.size();
+  nodes.push_back(node);
+}
+
+//===----------------------------------------------------------------------===//
+// Segments
+//===----------------------------------------------------------------------===//
+
+/// The last reader of the value in the forward pass; `kNowhere` without one.
+static unsigned
+getLastReader(Value value,
+              const llvm::DenseMap<Operation *, unsigned> &numbers) {
+  unsigned last = 0;
+  for (Operation *user : value.getUsers())
+    if (getPass(user) == PassKind::Forward)
+      last = std::max(last, numbers.at(user));
+  return last ? last : kNowhere;
+}
+
+/// Cuts behind each operator whose results are all that the forward pass reads
+/// behind it, of what comes from the batch and from parameters: an articulation
+/// point, as operators stand in order. Views go with what is behind them.
+void Offer::findSegments() {
+  std::multiset<int64_t> living;
+  std::vector<SmallVector<int64_t, 1>> dying(nodes.size());
+  for (auto [number, node] : llvm::enumerate(nodes)) {
+    node.segment = ends.size();
+    for (int64_t bytes : dying[number])
+      living.erase(living.find(bytes));
+    if (!node.canRun || node.origins != (OfParameters | OfBatch))
+      continue;
+    int64_t other = living.empty() ? 0 : *living.rbegin(), own = 0;
+    for (Value result : node.op->getResults()) {
+      unsigned last = getLastReader(result, numbers);
+      if (last == kNowhere)
+        continue;
+      own += getBytes(result.getType());
+      living.insert(getBytes(result.getType()));
+      dying[last].push_back(getBytes(result.getType()));
+    }
+    if (own > 0 && other * kSmall <= own && !node.op->hasTrait<View>())
+      ends.push_back(number);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Places
+//===----------------------------------------------------------------------===//
+
+/// A clone stands in front of the first reader of what it makes, which may be
+/// another clone of its segment.
+void Offer::findReaders() {
+  for (Node &node : llvm::reverse(nodes)) {
+    if (!node.canRun)
+      continue;
+    for (Operation *user : node.op->getUsers()) {
+      unsigned number = numbers.at(user);
+      if (getPass(user) == PassKind::Backward)
+        node.reader = std::min(node.reader, number);
+      else if (nodes[number].segment == node.segment)
+        node.reader = std::min(node.reader, nodes[number].reader);
+    }
+  }
+}
+
+/// Early clones of the segment that `end` ends stand in front of the first
+/// clone behind it that reads its last value.
+void Offer::findEarly(unsigned end) {
+  unsigned segment = nodes[end].segment;
+  unsigned &place = nodes[end].early;
+  for (Operation *user : nodes[end].op->getUsers())
+    if (const Node &reader = nodes[numbers.at(user)]; reader.segment > segment)
+      place = std::min(place, reader.reader);
+  for (unsigned number = end; place != kNowhere && number-- > 0;) {
+    Node &node = nodes[number];
+    if (node.segment != segment)
+      return;
+    bool isNeeded = llvm::any_of(node.op->getUsers(), [&](Operation *user) {
+      const Node &reader = nodes[numbers.at(user)];
+      return reader.segment == segment && reader.early != kNowhere;
+    });
+    if (node.canRun && isNeeded)
+      node.early = place;
+  }
+}
+
+void Offer::placeViews() {
+  for (Node &node : llvm::reverse(nodes)) {
+    if (!node.isArgumentView)
+      continue;
+    for (Operation *user : node.op->getUsers()) {
+      const Node &reader = nodes[numbers.at(user)];
+      node.reader = std::min({node.reader, reader.reader, reader.early});
+    }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Clones
+//===----------------------------------------------------------------------===//
+
+/// What `clone` makes in the place of `value`.
+static Value getMade(Operation *clone, Value value) {
+  return clone->getResult(cast<OpResult>(value).getResultNumber());
+}
+
+/// What a reader of the backward pass may take for `value`.
+Sources Offer::getSources(Value value) {
+  Sources sources{value};
+  Node *node = find(value);
+  if (node && node->canRun)
+    for (Operation *clone : {node->again, node->earlyAgain})
+      if (clone)
+        sources.push_back(getMade(clone, value));
+  return sources;
+}
+
+/// What a clone of `node` may take for `value`.
+Sources Offer::getSourcesOfClone(Node &node, Value value, bool isEarly) {
+  Node *producer = find(value);
+  if (!producer || (!producer->canRun && !producer->again))
+    return {value};
+  if (producer->isArgumentView)
+    return {getMade(producer->again, value)};
+  bool isInside = producer->segment == node.segment;
+  Operation *clone =
+      isInside && !isEarly ? producer->again : producer->earlyAgain;
+  bool isEnd = producer->segment < ends.size() &&
+               &nodes[ends[producer->segment]] == producer;
+  if (!clone || (!isInside && (isEarly || !isEnd)))
+    return {value};
+  return {value, getMade(clone, value)};
+}
+
+/// `nn.either` of the sources, in front of `reader`, if there are several.
+static Value choose(Operation *reader, ArrayRef<Value> sources) {
+  if (sources.size() == 1)
+    return sources.front();
+  OpBuilder builder(reader);
+  auto either = EitherOp::create(builder, reader->getLoc(),
+                                 sources.front().getType(), sources);
+  setPass(either, PassKind::Backward);
+  return either;
+}
+
+static void chooseOperands(Operation *reader,
+                           llvm::function_ref<Sources(Value)> getSources) {
+  llvm::SmallDenseMap<Value, Value> chosen;
+  for (OpOperand &operand : reader->getOpOperands()) {
+    auto [it, isNew] = chosen.try_emplace(operand.get());
+    if (isNew)
+      it->second = choose(reader, getSources(operand.get()));
+    operand.set(it->second);
+  }
+}
+
+Operation *Offer::clone(Node &node, bool isEarly, Operation *place) {
+  Operation *clone = OpBuilder(place).clone(*node.op);
+  setPass(clone, PassKind::Backward);
+  clone->setAttr(kAgainAttrName, UnitAttr::get(clone->getContext()));
+  chooseOperands(clone, [&](Value value) {
+    return getSourcesOfClone(node, value, isEarly);
+  });
+  return clone;
+}
+
+/// By place, so that the clones that one reads are there before it.
+void Offer::emit() {
+  std::vector<SmallVector<Node *>> clones(nodes.size());
+  for (Node &node : nodes)
+    for (unsigned place : {node.early, node.reader})
+      if (place != kNowhere)
+        clones[place].push_back(&node);
+  for (auto [place, reader] : llvm::enumerate(nodes)) {
+    for (Node *node : clones[place])
+      if (node->early == place && !node->earlyAgain)
+        node->earlyAgain = clone(*node, /*isEarly=*/true, reader.op);
+      else
+        node->again = clone(*node, /*isEarly=*/false, reader.op);
+    if (getPass(reader.op) == PassKind::Backward)
+      chooseOperands(reader.op, [&](Value value) { return getSources(value); });
+  }
+}
+
+void Offer::run() {
+  for (Operation &op : step.getBody().front())
+    addNode(&op);
+  findSegments();
+  findReaders();
+  for (unsigned end : ends)
+    findEarly(end);
+  placeViews();
+  emit();
+}
