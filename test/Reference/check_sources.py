@@ -29,8 +29,8 @@ def choose(text, seed):
 
 def differences(found, expected):
     found, expected = load_file(found), load_file(expected)
-    assert found.keys() == expected.keys()
-    for name, value in expected.items():
+    for name in (name for name in expected if name.startswith(("parameter/", "state/"))):
+        value = expected[name]
         scale = max(value.double().abs().max().item(), 1e-3) if value.numel() else 1
         if (found[name].double() - value.double()).abs().max().item() > TOLERANCE * scale:
             yield name
@@ -84,4 +84,8 @@ def main(source, folder, model, seeds, mesh, plans):
 
 if __name__ == "__main__":
     source, folder, model, seeds, mesh, *plans = sys.argv[1:]
-    sys.exit(main(Path(source), Path(folder), model, map(int, seeds.split(",")), mesh, plans))
+    sys.exit(
+        main(
+            Path(source), Path(folder), model, [int(seed) for seed in seeds.split(",")], mesh, plans
+        )
+    )
