@@ -15,8 +15,8 @@ namespace tandem {
 
 /// SHA-256 of what the step computes, in hexadecimal: names, attributes, types
 /// and operands of its operators, and the facts of `nn` on them, on arguments
-/// and results, but for `nn.range` and `nn.source`. Nothing else: no text of the IR, no
-/// location, no name of a value, nothing that plans write.
+/// and results, but for `nn.range` and `nn.source`. Nothing else: no text of
+/// the IR, no location, no name of a value, nothing that plans write.
 std::string hashStep(mlir::func::FuncOp step);
 
 } // namespace tandem
