@@ -87,6 +87,8 @@ struct OfferRecomputationPass
     : tandem::StepPass<
           tandem::impl::OfferRecomputationPassBase<OfferRecomputationPass>> {
   LogicalResult runOnStep(func::FuncOp step) override {
+    if (failed(verifyUnscheduled(step)))
+      return failure();
     Offer(step).run();
     return success();
   }

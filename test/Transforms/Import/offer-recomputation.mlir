@@ -1,4 +1,4 @@
-// RUN: tandem-opt %s --tandem-offer-recomputation | FileCheck %s
+// RUN: tandem-opt %s --tandem-offer-recomputation --split-input-file --verify-diagnostics | FileCheck %s
 
 // A chain has a segment per operator. Each operator whose result is read is
 // made again at its reader, and each but the last one early for the next.
@@ -145,4 +145,15 @@ func.func @experts(%x: tensor<64xf32> {nn.role = #nn.role<input>}, %w: tensor<64
   %y = nn.add %l, %m {nn.pass = #nn.pass<forward>} : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
   %g = nn.mul %c, %c {nn.pass = #nn.pass<backward>} : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
   return %y, %g : tensor<1xf32>, tensor<64xf32>
+}
+
+// -----
+
+func.func @scheduled(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{operator 'sched.step' in a step, expected operators of nn and spmd}}
+  %0, %done = sched.step on compute stage 0 strand 0 {
+    %1 = nn.neg %x {nn.pass = #nn.pass<forward>} : (tensor<4xf32>) -> tensor<4xf32>
+    sched.yield %1 : tensor<4xf32>
+  } : tensor<4xf32>
+  return %0 : tensor<4xf32>
 }
