@@ -145,7 +145,7 @@ def held_without():
 
 @pytest.mark.parametrize(
     "form, share",
-    [("not reentrant", 0.6), ("reentrant", 0.6), ("sequential", 0.8)],
+    [("not reentrant", 0.6), ("reentrant", 0.6), ("sequential", 0.8), ("nested", 0.8)],
 )
 def test_less_is_held(form, share, held_without):
     assert held_of(Gpt(FORMS[form])) < share * held_without

@@ -155,6 +155,8 @@ void setPass(Operation *op, PassKind pass) {
 void copyPass(Operation *from, Operation *to) {
   if (std::optional<PassKind> pass = getPass(from))
     setPass(to, *pass);
+  if (isAgain(from))
+    to->setAttr(kAgainAttrName, UnitAttr::get(to->getContext()));
 }
 
 DictionaryAttr getPartAttributes(Operation *reform) {

@@ -40,6 +40,7 @@ void buildImportPipeline(OpPassManager &manager, const ImportOptions &options) {
   // Behind merging for the same reason.
   if (options.recompute)
     add(createRecomputeCheapPass());
+  add(createSinkAgainPass());
   if (options.offersRecomputation)
     add(createOfferRecomputationPass());
   add(createNumberOperatorsPass());

@@ -50,6 +50,9 @@ struct MergeEqualPass
     llvm::DenseSet<Operation *, EqualOperators> seen;
     for (Operation &op :
          llvm::make_early_inc_range(block.without_terminator())) {
+      // A region of regions runs an inner one twice, to hold neither run.
+      if (tandem::nn::isAgain(&op))
+        continue;
       auto [it, isNew] = seen.insert(&op);
       if (isNew)
         continue;

@@ -18,7 +18,8 @@ inline llvm::ArrayRef<int64_t> getShape(mlir::Value value) {
   return mlir::cast<mlir::RankedTensorType>(value.getType()).getShape();
 }
 
-/// Gives `op` the pass (`nn.pass`) of the operator that it stands in for.
+/// Gives `op` the pass (`nn.pass`) and the marks of the operator that it stands
+/// in for.
 void inheritPass(mlir::Operation *op, mlir::Operation *root);
 
 /// `value` in `shape`; no operator where it has it already.

@@ -148,6 +148,7 @@ def _operator(operator, names, number):
         f"{key} = {inherent_attribute(key, value)}" for key, value in operator.attributes.items()
     )
     properties = f" <{{{inherent}}}>" if inherent else ""
+    again = "nn.again, " if operator.region is not None else ""
     operand_types = ", ".join(str(operand.type) for operand in operator.operands)
     result_types = [str(result.type) for result in operator.results]
     if len(result_types) == 1:
@@ -158,7 +159,7 @@ def _operator(operator, names, number):
             names.define(result, f"%{number}#{i}")
     return (
         f'    {left} = "nn.{operator.name}"({operands}){properties}'
-        f" {{nn.pass = #nn.pass<{operator.phase}>}}"
+        f" {{{again}nn.pass = #nn.pass<{operator.phase}>}}"
         f" : ({operand_types}) -> {right} {location(operator.location)}"
     )
 

@@ -19,3 +19,13 @@ func.func @equal(%x: tensor<4xf32>, %i: tensor<4xi64>, %s: tensor<i64>) -> (tens
   %7 = nn.philox %i, %s, %s {ordinal = 1, nn.pass = #nn.pass<forward>} : (tensor<4xi64>, tensor<i64>, tensor<i64>) -> tensor<4xi64>
   return %0, %1, %2, %5, %6, %7 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xi64>, tensor<4xi64>, tensor<4xi64>
 }
+
+// What is made again stays as it is.
+// CHECK-LABEL: @again
+// CHECK-COUNT-3: nn.exp
+func.func @again(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %0 = nn.exp %x {nn.pass = #nn.pass<backward>} : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = nn.exp %x {nn.again, nn.pass = #nn.pass<backward>} : (tensor<4xf32>) -> tensor<4xf32>
+  %2 = nn.exp %x {nn.again, nn.pass = #nn.pass<backward>} : (tensor<4xf32>) -> tensor<4xf32>
+  return %0, %1, %2 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}

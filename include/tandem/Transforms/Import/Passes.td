@@ -21,7 +21,7 @@ def MergeEqualPass : Pass<"tandem-merge-equal", "::mlir::func::FuncOp"> {
   let summary = "Merges operators that are equal within a pass; removes dead ones";
   let description = [{
     Operators that are equal in all but their location become one, per
-    pass.
+    pass. Those with `nn.again` stay: each is made for readers of its own.
   }];
 }
 
@@ -95,6 +95,14 @@ def SimplifyViewsPass : Pass<"tandem-simplify-views", "::mlir::func::FuncOp"> {
     users. Rows of a softmax that lie one behind the other stay so, with the
     permutation behind them, and what is made of less is made in the order in
     which it is read.
+  }];
+}
+
+def SinkAgainPass : Pass<"tandem-sink-again", "::mlir::func::FuncOp"> {
+  let summary = "Moves operators that make something again to their first readers";
+  let description = [{
+    An operator with `nn.again` stands right before the first operator that
+    reads it. One that nobody reads is gone.
   }];
 }
 
