@@ -99,7 +99,7 @@ wheel: setup ## Build a manylinux_2_36 wheel with its libraries in build/wheel
 wheel-smoke: wheel ## Test the wheel in a bare Debian with Python and torch (root; apt: debootstrap)
 	@scripts/wheel-smoke $(BUILD)
 
-docs: build ## Generate reference pages of dialects and passes from ODS
+docs: build ## Generate the reference pages (dialects, passes, options) and the figures
 	@scripts/docs $(BUILD)
 
 check-gcc: setup ## Build with g++-12 and warnings as errors

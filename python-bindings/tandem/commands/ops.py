@@ -25,7 +25,7 @@ def _kind(name):
 
 
 def _full_name(name):
-    """Attention is an operator of our own (`tandem/attention.py`)."""
+    """Attention is an operator of our own (`lowering/attention.py`)."""
     return ("tandem." if hasattr(torch.ops.tandem, name) else "aten.") + name
 
 

@@ -261,10 +261,6 @@ def _variables_of(called):
     return {"global": called.function.__globals__, "cell": cells, "local": own}
 
 
-def _is_forward(called, modules):
-    return isinstance(called.owner, torch.nn.Module) and id(called.owner) in modules
-
-
 @dataclass
 class Reads:
     """`found` are {name: (entries, value)} of what is read under a name, `wholes` {name: value} of what is handed on, looped over, or

@@ -4,8 +4,6 @@ It gives operators right shapes and element types, folds trivial operators, and 
 dialect's verifier does the checks.
 """
 
-import math
-
 import torch
 
 from ..errors import Unsupported
@@ -326,7 +324,3 @@ class Builder:
 
 def _bytes(tensor):
     return tensor.reshape(-1).view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
-
-
-def element_count(shape):
-    return math.prod(shape)
