@@ -49,6 +49,12 @@ def line_of(marker):
     return rf"test_errors\.py:{number}: "
 
 
+def test_a_function_of_pytorch_as_the_loss_function():
+    fails(
+        tandem.CaptureError, r"^loss_fn: .*; it is called as loss_fn\(model, batch\)$", F.mse_loss
+    )
+
+
 def test_convolution_of_float16():
     def loss(model, batch):
         x, weight = batch[0][:, None].half(), model.weight.half()

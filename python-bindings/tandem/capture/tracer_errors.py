@@ -6,7 +6,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicO
 
 from ..errors import CaptureError, TandemError, UnsupportedOperatorError
 from ..tracing.draws import DrawError
-from ..tracing.locations import location_of_traceback
+from ..tracing.locations import UNKNOWN, location_of_traceback
 from ..tracing.origins import name_of
 
 # Of the shape of their results, which is static, these say that it depends on data: a loss with a recursion over lengths.
@@ -41,7 +41,10 @@ def _explain(error, location):
     for words, meaning in _MEANINGS.items():
         if words in text:
             return CaptureError(f"{location}: {meaning}")
-    return CaptureError(f"{location}: the step cannot be captured: {type(error).__name__}: {text}")
+    cause = f"the step cannot be captured: {type(error).__name__}: {text}"
+    if location == UNKNOWN:  # No line of the user's: PyTorch's own function is the loss function.
+        return CaptureError(f"loss_fn: {cause}; it is called as loss_fn(model, batch)")
+    return CaptureError(f"{location}: {cause}")
 
 
 @contextlib.contextmanager
