@@ -266,7 +266,7 @@ Status verifyProgram(const Program &program) {
   for (int64_t rank : ranks)
     if (Status status = verifyCommands(program, rank); !status.ok())
       return status;
-  if (Status status = verifyCollectiveOrder(program); !status.ok())
+  if (Status status = verifyMeetings(program); !status.ok())
     return status;
   for (int64_t rank : ranks) {
     Status status = verifyMovement(program, rank);

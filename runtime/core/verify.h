@@ -28,8 +28,9 @@ Status verifyShape(const Shape &shape);
 /// Each command by itself, for the rank that runs it.
 Status verifyCommands(const Program &program, int64_t rank);
 
-/// Collectives and checks come in one order, with one meaning, on all ranks.
-Status verifyCollectiveOrder(const Program &program);
+/// Ranks that meet do so in one order, with one meaning, and none waits for
+/// itself through others: in the order of the listings, all come to their ends.
+Status verifyMeetings(const Program &program);
 
 /// Events, hazards between queues and between iterations, reads before writes,
 /// and checks before updates.

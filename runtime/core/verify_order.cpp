@@ -1,8 +1,19 @@
-//===- verify_order.cpp - order of collectives ----------------------------===//
+//===- verify_order.cpp - order of meetings -------------------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Walks the listings of all rank programs at once. Each stops where it has to
+// meet others and goes on when all of them are there. If all come to their
+// ends, no ranks wait for each other in a circle: neither with a thread per
+// queue, as a queue's order and events follow the listing, nor with one thread
+// for all queues.
+//
+// Ranks of one rank program are one walker. Ranks that wait in a circle make a
+// closed walk between rank programs, so no circle is missed.
 //
 //===----------------------------------------------------------------------===//
 
@@ -11,13 +22,15 @@
 #include "core/verify.h"
 
 #include <algorithm>
+#include <deque>
+#include <map>
+#include <numeric>
 
 namespace tandem::rt {
 
 namespace {
-/// Collectives and checks, and the Repeats that hold some: what all ranks must
-/// come to together. A check that only some have would refuse a step there and
-/// let the others update.
+/// Collectives and checks, and the Repeats that hold some: what ranks must come
+/// to together.
 bool isShared(const Command &command) {
   if (const auto *repeat = std::get_if<Repeat>(&command.operation))
     return std::any_of(repeat->body.begin(), repeat->body.end(), isShared);
@@ -25,11 +38,39 @@ bool isShared(const Command &command) {
          std::holds_alternative<Check>(command.operation);
 }
 
-std::vector<const Command *> meetingsOf(const RankProgram &rankProgram) {
-  std::vector<const Command *> list;
-  for (const Command *command : rankProgram.listing())
-    if (isShared(*command))
-      list.push_back(command);
+/// The first rank of the group of `rank` over `axes`.
+int64_t firstOf(const Program &program, const std::vector<uint32_t> &axes,
+                int64_t rank) {
+  std::vector<int64_t> point = program.coordinates(rank);
+  for (uint32_t axis : axes)
+    point[axis] = 0;
+  int64_t first = 0;
+  for (size_t axis = 0; axis < point.size(); ++axis)
+    first = first * program.mesh[axis].size + point[axis];
+  return first;
+}
+
+/// A shared command, or the end of a Repeat, which is one too: what iterations
+/// share belongs to one of them.
+struct Meeting {
+  const Command *command = nullptr;
+  bool isEnd = false;
+};
+
+std::vector<Meeting> meetingsOf(const RankProgram &rankProgram) {
+  std::vector<Meeting> list;
+  for (const Command &command : rankProgram.commands) {
+    if (!isShared(command))
+      continue;
+    list.push_back({&command});
+    const auto *repeat = std::get_if<Repeat>(&command.operation);
+    if (!repeat)
+      continue;
+    for (const Command &inner : repeat->body)
+      if (isShared(inner))
+        list.push_back({&inner});
+    list.push_back({&command, true});
+  }
   return list;
 }
 
@@ -43,9 +84,7 @@ struct Agree {
     return a.kind == b.kind && a.axes == b.axes && a.message == b.message;
   }
   bool operator()(const Repeat &a, const Repeat &b) const {
-    return a.count == b.count &&
-           std::count_if(a.body.begin(), a.body.end(), isShared) ==
-               std::count_if(b.body.begin(), b.body.end(), isShared);
+    return a.count == b.count;
   }
   template <typename A, typename B>
   bool operator()(const A &, const B &) const {
@@ -53,39 +92,185 @@ struct Agree {
   }
 };
 
-/// The order is that of the listing, over all queues: as all queues of every
-/// rank can follow it, no two ranks can wait for each other in a circle.
-Status compare(const Program &program, uint32_t first, uint32_t other) {
-  auto a = meetingsOf(program.rankPrograms[first]);
-  auto b = meetingsOf(program.rankPrograms[other]);
-  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i)
-    if (a[i]->queue != b[i]->queue ||
-        !std::visit(Agree(), a[i]->operation, b[i]->operation))
-      return errorOf("collective or check ", i, " of rank program ", other,
-                     " is ", Program::kindName(b[i]->operation), " of ",
-                     commandText(*b[i]), ", expected ",
-                     Program::kindName(a[i]->operation), " of ",
-                     commandText(*a[i]), " as in rank program ", first);
-  if (a.size() != b.size())
-    return errorOf("rank program ", other, " has ", b.size(),
-                   " collectives and checks, expected ", a.size(),
-                   " as in rank program ", first);
-  return Status::success();
+bool agree(const Meeting &a, const Meeting &b) {
+  return a.isEnd == b.isEnd && a.command->queue == b.command->queue &&
+         std::visit(Agree(), a.command->operation, b.command->operation);
 }
+
+/// Sets of rank programs some of whose ranks meet.
+class Sets {
+public:
+  explicit Sets(size_t count) : leaders(count), sizes(count, 1) {
+    std::iota(leaders.begin(), leaders.end(), 0);
+  }
+  uint32_t find(uint32_t program) {
+    while (leaders[program] != program)
+      program = leaders[program] = leaders[leaders[program]];
+    return program;
+  }
+  void unite(uint32_t a, uint32_t b) {
+    a = find(a), b = find(b);
+    if (a == b)
+      return;
+    leaders[b] = a;
+    sizes[a] += sizes[b];
+  }
+  size_t size(uint32_t program) { return sizes[find(program)]; }
+
+private:
+  std::vector<uint32_t> leaders;
+  std::vector<size_t> sizes;
+};
+
+class Walk {
+public:
+  explicit Walk(const Program &program);
+  Status run();
+
+private:
+  /// Who meets: which ranks, and what tells their meetings apart.
+  using Key = std::tuple<bool, std::vector<uint32_t>, uint32_t>;
+  struct Walker {
+    std::vector<Meeting> meetings;
+    size_t next = 0;
+    bool isUsed = false;
+    bool isAtEnd() const { return next == meetings.size(); }
+  };
+
+  static Key keyOf(const Meeting &meeting);
+  Sets &setsOf(const Key &key);
+  const Meeting &head(uint32_t number) const {
+    return walkers[number].meetings[walkers[number].next];
+  }
+  Status arrive(uint32_t number);
+  std::string textOf(uint32_t number) const;
+  std::optional<uint32_t> findMissing(uint32_t number);
+  Status explain();
+
+  const Program &program;
+  std::vector<Walker> walkers;
+  std::map<Key, Sets> sets;
+  /// Those that wait for the others of their set.
+  std::map<std::pair<Key, uint32_t>, std::vector<uint32_t>> waiting;
+  std::deque<uint32_t> going;
+};
 } // namespace
 
-Status verifyCollectiveOrder(const Program &program) {
-  std::vector<bool> done(program.rankPrograms.size());
-  uint32_t first = program.rankToProgram.front();
-  done[first] = true;
-  for (uint32_t other : program.rankToProgram) {
-    if (done[other])
+Walk::Walk(const Program &program) : program(program) {
+  walkers.resize(program.rankPrograms.size());
+  for (uint32_t number : program.rankToProgram)
+    walkers[number].isUsed = true;
+  // One rank program agrees with itself.
+  bool isAlone =
+      std::count_if(walkers.begin(), walkers.end(),
+                    [](const Walker &walker) { return walker.isUsed; }) == 1;
+  for (uint32_t number = 0; number < walkers.size(); ++number) {
+    if (!walkers[number].isUsed || isAlone)
       continue;
-    done[other] = true;
-    if (Status status = compare(program, first, other); !status.ok())
-      return status;
+    walkers[number].meetings = meetingsOf(program.rankPrograms[number]);
+    going.push_back(number);
+  }
+}
+
+/// A check is one of all rank programs, whatever its group: if a rank had it
+/// not, it would update where others refuse. So is a Repeat.
+Walk::Key Walk::keyOf(const Meeting &meeting) {
+  const auto *collective = std::get_if<Collective>(&meeting.command->operation);
+  if (!collective)
+    return {true, {}, meeting.command->queue};
+  return {false, collective->axes, meeting.command->queue};
+}
+
+Sets &Walk::setsOf(const Key &key) {
+  auto [found, isNew] = sets.try_emplace(key, walkers.size());
+  if (!isNew)
+    return found->second;
+  const auto &[ofAll, axes, queue] = key;
+  for (int64_t rank = 0; rank < program.numRanks(); ++rank) {
+    int64_t first = ofAll ? 0 : firstOf(program, axes, rank);
+    found->second.unite(program.rankToProgram[size_t(first)],
+                        program.rankToProgram[size_t(rank)]);
+  }
+  return found->second;
+}
+
+std::string Walk::textOf(uint32_t number) const {
+  const Meeting &meeting = head(number);
+  return concat(meeting.isEnd ? "the end of " : "",
+                Program::kindName(meeting.command->operation), " of ",
+                commandText(*meeting.command));
+}
+
+/// At its next meeting. The last one to come lets all of them go on.
+Status Walk::arrive(uint32_t number) {
+  if (walkers[number].isAtEnd())
+    return Status::success();
+  Key key = keyOf(head(number));
+  Sets &of = setsOf(key);
+  std::vector<uint32_t> &here = waiting[{key, of.find(number)}];
+  here.push_back(number);
+  if (here.size() < of.size(number))
+    return Status::success();
+  std::vector<uint32_t> met = std::move(here);
+  here.clear();
+  std::sort(met.begin(), met.end());
+  for (uint32_t other : met)
+    if (!agree(head(met.front()), head(other)))
+      return errorOf("rank program ", other, " runs ", textOf(other),
+                     ", expected ", textOf(met.front()), " as in rank program ",
+                     met.front());
+  for (uint32_t other : met) {
+    ++walkers[other].next;
+    going.push_back(other);
   }
   return Status::success();
 }
+
+/// A rank program that has to come to where this one waits.
+std::optional<uint32_t> Walk::findMissing(uint32_t number) {
+  Key key = keyOf(head(number));
+  Sets &of = setsOf(key);
+  for (uint32_t other = 0; other < walkers.size(); ++other)
+    if (walkers[other].isUsed && of.find(other) == of.find(number) &&
+        (walkers[other].isAtEnd() || keyOf(head(other)) != key))
+      return other;
+  return std::nullopt;
+}
+
+/// Follows those that wait for each other, until one has come to its end or
+/// comes again.
+Status Walk::explain() {
+  auto stuck =
+      std::find_if(walkers.begin(), walkers.end(),
+                   [](const Walker &walker) { return !walker.isAtEnd(); });
+  uint32_t number = uint32_t(stuck - walkers.begin());
+  std::vector<uint32_t> chain;
+  while (std::find(chain.begin(), chain.end(), number) == chain.end()) {
+    chain.push_back(number);
+    number = *findMissing(number);
+    if (walkers[number].isAtEnd())
+      return errorOf("rank program ", chain.back(), " waits in ",
+                     textOf(chain.back()), " for rank program ", number,
+                     ", which has come to its end");
+  }
+  chain.erase(chain.begin(), std::find(chain.begin(), chain.end(), number));
+  std::string text;
+  for (uint32_t each : chain)
+    text += concat(text.empty() ? "" : ", ", "rank program ", each, " in ",
+                   textOf(each));
+  return errorOf("rank programs wait for each other in a circle: ", text);
+}
+
+Status Walk::run() {
+  for (; !going.empty(); going.pop_front())
+    if (Status status = arrive(going.front()); !status.ok())
+      return status;
+  bool isDone =
+      std::all_of(walkers.begin(), walkers.end(),
+                  [](const Walker &walker) { return walker.isAtEnd(); });
+  return isDone ? Status::success() : explain();
+}
+
+Status verifyMeetings(const Program &program) { return Walk(program).run(); }
 
 } // namespace tandem::rt

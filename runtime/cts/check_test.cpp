@@ -228,9 +228,8 @@ TEST(CheckVerify, AgreesBetweenRanks) {
   EXPECT_OK(verifyProgram(program));
   std::swap(program.rankPrograms[1].commands[0],
             program.rankPrograms[1].commands[1]);
-  p.expect("collective or check 0 of rank program 1 is check_truth of command "
-           "1 'truth', "
-           "expected check_finite of command 0 'finite' as in rank program 0");
+  p.expect("rank program 1 runs check_truth of command 1 'truth', expected "
+           "check_finite of command 0 'finite' as in rank program 0");
 }
 
 } // namespace

@@ -225,14 +225,17 @@ TEST(Verify, CollectivesAgreeBetweenRanks) {
   giveRankOneItsOwn(other);
   auto &commands = other.b.mutableProgram().rankPrograms[1].commands;
   std::get<Collective>(commands[kSum].operation).axes = {1};
-  other.expect(
-      "collective or check 0 of rank program 1 is all_reduce of command 3 "
-      "'sum' (model.py:9), expected all_reduce of command 3");
+  other.expect("rank program 1 waits in all_reduce of command 3 'sum' "
+               "(model.py:9) for rank program 0, which has come to its end");
   HandOver fewer;
   giveRankOneItsOwn(fewer);
   auto &shorter = fewer.b.mutableProgram().rankPrograms[1].commands;
   shorter[kSum].operation = Copy{fewer.local, fewer.sum};
-  fewer.expect("rank program 1 has 0 collectives and checks, expected 1");
+  // Ranks 1 and 3, which have it not, are a group of their own.
+  EXPECT_OK(verifyProgram(fewer.b.get()));
+  fewer.b.mutableProgram().rankToProgram = {0, 0, 1, 1};
+  fewer.expect("rank program 0 waits in all_reduce of command 3 'sum' "
+               "(model.py:9) for rank program 1, which has come to its end");
 }
 
 /// One rank would refuse the step, the others update.
@@ -244,9 +247,11 @@ TEST(Verify, ChecksAgreeBetweenRanks) {
   EXPECT_OK(verifyProgram(p.b.get()));
   auto &commands = p.b.mutableProgram().rankPrograms[1].commands;
   std::get<Check>(commands.back().operation).message = "loss";
-  p.expect("collective or check 1 of rank program 1 is check_finite");
+  p.expect("rank program 1 runs check_finite of command 7 'check', expected "
+           "check_finite of command 7 'check' as in rank program 0");
   commands.pop_back();
-  p.expect("rank program 1 has 1 collectives and checks, expected 2");
+  p.expect("rank program 0 waits in check_finite of command 7 'check' for rank "
+           "program 1, which has come to its end");
 }
 
 TEST(Verify, Forms) {

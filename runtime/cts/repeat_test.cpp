@@ -386,12 +386,12 @@ TEST(RepeatVerify, CollectivesAgreeBetweenRanks) {
   EXPECT_OK(verifyProgram(program));
   auto &other = std::get<Repeat>(program.rankPrograms[1].commands[1].operation);
   other.count = 2;
-  p.expect("collective or check 0 of rank program 1 is repeat of command 1 "
-           "'microbatches', expected repeat of command 1 'microbatches' as in "
-           "rank program 0");
+  p.expect("rank program 1 runs repeat of command 1 'microbatches', expected "
+           "repeat of command 1 'microbatches' as in rank program 0");
   other.count = 3;
   other.body[kReduce].operation = Copy{p.own, p.all};
-  p.expect("rank program 1 has 0 collectives and checks, expected 2");
+  p.expect("rank program 0 waits in repeat of command 1 'microbatches' for "
+           "rank program 1, which has come to its end");
 }
 
 } // namespace
