@@ -33,17 +33,6 @@ getKernelCalls(mlir::func::FuncOp kernel,
 /// For the cache of kernels.
 std::string printCalls(llvm::ArrayRef<KernelCall> calls);
 
-/// Writes the kernel `symbol`, on a CPU, into `target`, and `symbol`_part,
-/// which passes parts on; part 0 does all of what has none.
-void emitCalls(llvm::ArrayRef<KernelCall> calls, mlir::ModuleOp target,
-               llvm::StringRef symbol);
-
-/// Writes the launches of the kernel `symbol` on a GPU into `target`. `kernels`
-/// has what is called by symbol, as linalg; all are for that GPU.
-KernelParts emitGpuCalls(llvm::ArrayRef<KernelCall> calls,
-                         const llvm::StringMap<mlir::func::FuncOp> &kernels,
-                         mlir::ModuleOp target, llvm::StringRef symbol);
-
 } // namespace tandem
 
 #endif // TANDEM_LIB_CONVERSION_KERNELS_CALLS_H

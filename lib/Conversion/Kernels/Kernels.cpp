@@ -6,15 +6,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Conversion/Kernels/Kernels.h"
-#include "Calls.h"
 #include "Codegen/LowerToLLVM.h"
-#include "Gpu/GpuCode.h"
 #include "Nest/KernelEmitter.h"
-#include "Parts.h"
+#include "Target.h"
 #include "Version.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -22,7 +19,6 @@
 #include "mlir/Parser/Parser.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
-#include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
 #include "tandem/Conversion/Kernels/Cache.h"
 #include "tandem/Conversion/Kernels/Passes.h"
 #include "tandem/Conversion/NNToLinalg/NNToLinalg.h"
@@ -63,7 +59,8 @@ std::vector<std::string> tandem::getKernelAxes(func::FuncOp kernel) {
 void tandem::registerKernelDialects(DialectRegistry &registry) {
   registry.insert<arith::ArithDialect, cf::ControlFlowDialect,
                   linalg::LinalgDialect, LLVM::LLVMDialect, math::MathDialect,
-                  NVVM::NVVMDialect, scf::SCFDialect, tensor::TensorDialect>();
+                  scf::SCFDialect, tensor::TensorDialect>();
+  registerTargetDialects(registry);
 }
 
 //===----------------------------------------------------------------------===//
@@ -121,8 +118,9 @@ public:
 
   /// The object of the kernel with this text. On failure the first error, and
   /// the line of the text that it is about.
-  std::optional<KernelCode> compile(StringRef text, StringRef symbol,
-                                    std::string &error, unsigned &line) {
+  std::optional<KernelCode> compile(const KernelTarget &target, StringRef text,
+                                    StringRef symbol, std::string &error,
+                                    unsigned &line) {
     ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
       if (!error.empty())
         return;
@@ -134,16 +132,16 @@ public:
     if (!source)
       return std::nullopt;
     auto kernel = source->lookupSymbol<func::FuncOp>("kernel");
-    OwningOpRef<ModuleOp> target = ModuleOp::create(kernel.getLoc());
-    KernelEmitter emitter(kernel, *target, symbol);
-    emitter.emit();
-    return finish(*source, *target,
-                  {emitter.takeParts(), emitter.getScratchBytes()}, error);
+    OwningOpRef<ModuleOp> module = ModuleOp::create(kernel.getLoc());
+    auto emitter = target.createEmitter(kernel, *module, symbol);
+    emitter->emit();
+    return finish(target, *module, emitter->takeParts(), error);
   }
 
-  /// That of a kernel that calls others, on a GPU: `texts` has these by symbol.
+  /// That of a kernel that calls others. `texts` has those whose code it holds,
+  /// by symbol.
   std::optional<KernelCode>
-  compile(ArrayRef<KernelCall> calls,
+  compile(const KernelTarget &target, ArrayRef<KernelCall> calls,
           const std::map<std::string, std::string> &texts, StringRef symbol,
           std::string &error) {
     std::vector<OwningOpRef<ModuleOp>> sources;
@@ -154,24 +152,9 @@ public:
         return std::nullopt;
       kernels[callee] = sources.back()->lookupSymbol<func::FuncOp>("kernel");
     }
-    OwningOpRef<ModuleOp> target = ModuleOp::create(UnknownLoc::get(&context));
-    KernelParts parts = emitGpuCalls(calls, kernels, *target, symbol);
-    return finish(*sources.front(), *target, std::move(parts), error);
-  }
-
-  /// That of a kernel that calls others, on a CPU.
-  std::optional<KernelCode> compile(ArrayRef<KernelCall> calls,
-                                    StringRef symbol, unsigned vectorBits,
-                                    std::string &error) {
-    OwningOpRef<ModuleOp> target = ModuleOp::create(UnknownLoc::get(&context));
-    emitCalls(calls, *target, symbol);
-    if (failed(lowerToLLVM(*target)))
-      return std::nullopt;
-    std::optional<std::string> object =
-        generateObject(*target, vectorBits, error);
-    if (!object)
-      return std::nullopt;
-    return KernelCode{std::move(*object), {}};
+    OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
+    KernelParts parts = target.emitCalls(calls, kernels, *module, symbol);
+    return finish(target, *module, std::move(parts), error);
   }
 
 private:
@@ -187,30 +170,18 @@ private:
     return source;
   }
 
-  /// The code of loops, for what `source` says.
-  static std::optional<KernelCode> finish(ModuleOp source, ModuleOp target,
-                                          KernelParts parts,
+  /// The code of loops.
+  static std::optional<KernelCode> finish(const KernelTarget &target,
+                                          ModuleOp module, KernelParts parts,
                                           std::string &error) {
-    setFastMath(target);
-    if (findGpu(sched::getDevice(source)))
-      writeOutGpuMath(target);
-    if (failed(approximateMath(target)) || failed(lowerToLLVM(target)))
+    setFastMath(module);
+    target.prepareMath(module);
+    if (failed(approximateMath(module)) || failed(lowerToLLVM(module)))
       return std::nullopt;
-    std::optional<std::string> object = generate(source, target, error);
+    std::optional<std::string> object = target.generate(module, error);
     if (!object)
       return std::nullopt;
     return KernelCode{std::move(*object), std::move(parts)};
-  }
-
-  /// Of `source`, which says for what, as the llvm dialect.
-  static std::optional<std::string> generate(ModuleOp source, ModuleOp target,
-                                             std::string &error) {
-    const Device &device = sched::getDevice(source);
-    const Gpu *gpu = findGpu(device);
-    if (!gpu)
-      return generateObject(target, device.kernels.vectorBits, error);
-    return gpu->isEmulated() ? generateEmulated(target, error)
-                             : generatePtx(target, gpu->architecture, error);
   }
 
   static DialectRegistry getRegistry() {
@@ -220,7 +191,6 @@ private:
                     sched::SchedDialect>();
     registerBuiltinDialectTranslation(registry);
     registerLLVMDialectTranslation(registry);
-    registerNVVMDialectTranslation(registry);
     return registry;
   }
   MLIRContext context;
@@ -229,17 +199,19 @@ private:
 /// A kernel that several functions may share.
 struct Job {
   func::FuncOp function; ///< the first one
+  const KernelTarget *target;
   std::string text, symbol, path, error;
   std::vector<KernelCall> calls; ///< in place of operators
-  /// On a GPU, what the calls call, by symbol.
+  /// What the calls call, if the code holds it: texts by symbol.
   std::map<std::string, std::string> callees;
   KernelParts parts;
   unsigned line = 0;
   bool isCached = false, isTemporary = false;
 
-  bool isOfGpu() const { return findGpu(sched::getDevice(function)); }
   /// Whether its code rests on what that of other kernels needs.
-  bool isBehindOthers() const { return !calls.empty() && !isOfGpu(); }
+  bool isBehindOthers() const {
+    return !calls.empty() && !target->holdsCallees();
+  }
 };
 
 } // namespace
@@ -274,11 +246,9 @@ static bool lookup(Job &job, const FileCache &cache) {
 
 static std::optional<KernelCode> compile(Job &job, Worker &worker) {
   if (job.calls.empty())
-    return worker.compile(job.text, job.symbol, job.error, job.line);
-  if (!job.callees.empty())
-    return worker.compile(job.calls, job.callees, job.symbol, job.error);
-  return worker.compile(job.calls, job.symbol,
-                        sched::getDevice(job.function).kernels.vectorBits,
+    return worker.compile(*job.target, job.text, job.symbol, job.error,
+                          job.line);
+  return worker.compile(*job.target, job.calls, job.callees, job.symbol,
                         job.error);
 }
 
@@ -344,13 +314,21 @@ static bool compileJobs(std::vector<Job> &jobs, size_t first, size_t end,
   return !ends;
 }
 
+/// Moves those that rest on others behind all that do not, each in their order.
+/// How many do not.
+static size_t moveToEnd(std::vector<Job> &jobs) {
+  std::vector<Job> first, behind;
+  for (Job &job : jobs)
+    (job.isBehindOthers() ? behind : first).push_back(std::move(job));
+  size_t numFirst = first.size();
+  std::move(behind.begin(), behind.end(), std::back_inserter(first));
+  jobs = std::move(first);
+  return numFirst;
+}
+
 /// First those that rest on no other; then it is known what these need.
 static bool compileJobs(std::vector<Job> &jobs, const KernelOptions &options) {
-  auto behind =
-      std::stable_partition(jobs.begin(), jobs.end(), [](const Job &job) {
-        return !job.isBehindOthers();
-      });
-  size_t numFirst = behind - jobs.begin();
+  size_t numFirst = moveToEnd(jobs);
   if (!compileJobs(jobs, 0, numFirst, options))
     return false;
   llvm::StringMap<int64_t> scratchOf;
@@ -380,26 +358,9 @@ static void reportError(Job &job) {
   emitError(place->getLoc()) << job.error;
 }
 
-/// One object of all, as the architecture has it.
-static std::optional<std::string> link(ArrayRef<std::string> paths, bool isPtx,
-                                       std::string &error) {
-  if (!isPtx)
-    return linkObjects(paths, error);
-  std::vector<std::string> texts;
-  for (const std::string &path : paths) {
-    std::optional<std::string> text = readObject(path);
-    if (!text) {
-      error = "cannot read " + path;
-      return std::nullopt;
-    }
-    texts.push_back(std::move(*text));
-  }
-  return joinPtx(texts);
-}
-
 /// Adds the kernel of `function` to `kernels`. `texts` has those before by
 /// symbol.
-static FailureOr<Job> makeJob(func::FuncOp function,
+static FailureOr<Job> makeJob(const KernelTarget &target, func::FuncOp function,
                               llvm::StringMap<CompiledKernel> &kernels,
                               llvm::StringMap<std::string> &texts) {
   const HostTarget &host = HostTarget::get();
@@ -408,6 +369,7 @@ static FailureOr<Job> makeJob(func::FuncOp function,
     return failure();
   Job job;
   job.function = function;
+  job.target = &target;
   job.calls = std::move(*calls);
   CompiledKernel kernel;
   job.text = job.calls.empty() ? ::getText(function, kernel.ordinals)
@@ -415,7 +377,7 @@ static FailureOr<Job> makeJob(func::FuncOp function,
   job.symbol =
       "tandem_" + hashText({job.text, host.cpu, host.features, kKernelVersion});
   texts[job.symbol] = job.text;
-  if (findGpu(sched::getDevice(function)))
+  if (target.holdsCallees())
     for (const KernelCall &call : job.calls)
       job.callees[call.symbol] = texts.at(call.symbol);
   kernel.symbol = job.symbol;
@@ -429,7 +391,11 @@ std::string tandem::describeHostTarget() {
   return host.cpu + " " + host.features;
 }
 
-/// Kernels that others call, whose code on a GPU is theirs, and nobody else.
+int64_t tandem::getMaxBuffers(const Device &device) {
+  return getKernelTarget(device).getMaxBuffers();
+}
+
+/// Kernels that others call, and nobody else.
 static llvm::StringSet<> findOnlyCalled(ModuleOp module,
                                         const llvm::StringSet<> &launched) {
   llvm::StringSet<> called;
@@ -442,24 +408,22 @@ static llvm::StringSet<> findOnlyCalled(ModuleOp module,
 
 FailureOr<CompiledKernels>
 tandem::compileKernels(ModuleOp module, const KernelOptions &options) {
-  const HostTarget &host = HostTarget::get();
-  const Gpu *gpu = findGpu(sched::getDevice(module));
-  bool isPtx = gpu && !gpu->isEmulated();
+  const KernelTarget &target = getKernelTarget(sched::getDevice(module));
   CompiledKernels result;
-  result.cpu = gpu ? std::string(gpu->architecture) : host.cpu;
-  if (isPtx)
-    result.kind = rt::CodeKind::Ptx;
-  else
-    result.features = host.features;
+  CodeFormat format = target.getFormat();
+  result.kind = format.kind;
+  result.cpu = format.cpu;
+  result.features = format.features;
   std::vector<Job> jobs;
   llvm::StringSet<> known;
   llvm::StringMap<std::string> texts;
-  llvm::StringSet<> withoutCode =
-      gpu ? findOnlyCalled(module, options.launched) : llvm::StringSet<>();
+  llvm::StringSet<> withoutCode = target.holdsCallees()
+                                      ? findOnlyCalled(module, options.launched)
+                                      : llvm::StringSet<>();
   for (auto function : module.getOps<func::FuncOp>()) {
     if (function.isExternal())
       continue;
-    auto job = makeJob(function, result.kernels, texts);
+    auto job = makeJob(target, function, result.kernels, texts);
     if (mlir::failed(job))
       return failure();
     if (!withoutCode.contains(function.getName()) &&
@@ -482,7 +446,7 @@ tandem::compileKernels(ModuleOp module, const KernelOptions &options) {
   std::string error;
   std::optional<std::string> object;
   if (!failed)
-    object = link(objects, isPtx, error);
+    object = target.link(objects, error);
   for (Job &job : jobs)
     if (job.isTemporary && !job.path.empty())
       llvm::sys::fs::remove(job.path);

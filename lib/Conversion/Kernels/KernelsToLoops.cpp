@@ -7,7 +7,6 @@
 
 #include "Nest/KernelEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -15,6 +14,7 @@
 #include "tandem/Analysis/Lookups.h"
 #include "tandem/Conversion/Kernels/Passes.h"
 #include "tandem/Conversion/NNToLinalg/NNToLinalg.h"
+#include "tandem/Dialect/Sched/Sched.h"
 
 namespace tandem {
 #define GEN_PASS_DEF_KERNELSTOLOOPSPASS
@@ -63,7 +63,8 @@ struct KernelsToLoopsPass
     : tandem::impl::KernelsToLoopsPassBase<KernelsToLoopsPass> {
   void getDependentDialects(DialectRegistry &registry) const override {
     registry.insert<arith::ArithDialect, LLVM::LLVMDialect, math::MathDialect,
-                    NVVM::NVVMDialect, scf::SCFDialect>();
+                    scf::SCFDialect>();
+    registerTargetDialects(registry);
   }
   void runOnOperation() override {
     SmallVector<func::FuncOp> kernels(getOperation().getOps<func::FuncOp>());
@@ -73,7 +74,9 @@ struct KernelsToLoopsPass
     for (func::FuncOp kernel : kernels) {
       if (!kernel.isExternal()) {
         std::string symbol = (kernel.getName() + "_kernel").str();
-        KernelEmitter(kernel, getOperation(), symbol).emit();
+        getKernelTarget(sched::getDevice(kernel))
+            .createEmitter(kernel, getOperation(), symbol)
+            ->emit();
       }
     }
     for (func::FuncOp kernel : kernels)

@@ -17,7 +17,6 @@
 #include "tandem/Analysis/Lookups.h"
 #include "tandem/Conversion/Kernels/Kernels.h"
 #include "tandem/Conversion/Lower/Lower.h"
-#include "tandem/Device/Gpu.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -54,10 +53,8 @@ private:
 class Joiner {
 public:
   Joiner(ModuleOp module, func::FuncOp function)
-      : module(module), function(function), builder(module.getContext()) {
-    if (const Gpu *gpu = findGpu(sched::getDevice(function)))
-      maxBuffers = gpu->maxBuffers;
-  }
+      : module(module), function(function), builder(module.getContext()),
+        maxBuffers(getMaxBuffers(sched::getDevice(function))) {}
   void run();
 
 private:
@@ -81,8 +78,8 @@ private:
   OpBuilder builder;
   SymbolTableCollection symbols;
   llvm::MapVector<sched::QueueAttr, Groups> groups;
-  int64_t maxBuffers = INT64_MAX; ///< of a launch
-  bool isChecked = false;         ///< What follows is behind a check: updates.
+  int64_t maxBuffers;     ///< of a launch
+  bool isChecked = false; ///< What follows is behind a check: updates.
 };
 } // namespace
 

@@ -40,6 +40,8 @@
 
 namespace tandem {
 
+struct Device;
+
 struct KernelOptions {
   /// Where compiled kernels are kept between runs, by content. Empty: the
   /// default (Cache.h).
@@ -101,6 +103,9 @@ mlir::FailureOr<CompiledKernels> compileKernels(mlir::ModuleOp module,
 
 /// Axes whose coordinates the kernel takes as scalars, in order.
 std::vector<std::string> getKernelAxes(mlir::func::FuncOp kernel);
+
+/// Inputs and outputs of a kernel of the device, at most.
+int64_t getMaxBuffers(const Device &device);
 
 /// Whether result `output` may be written in place of argument `input`: equal
 /// types, elementwise at the same index or by way of one number that all

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Codegen/LowerToLLVM.h"
+#include "Target.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
 #include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVM.h"
@@ -18,7 +19,6 @@
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Transforms/DialectConversion.h"
 #include "tandem/Conversion/Kernels/Passes.h"
@@ -58,7 +58,10 @@ LogicalResult tandem::lowerToLLVM(ModuleOp module) {
   populateFuncToLLVMConversionPatterns(converter, patterns);
   LLVMConversionTarget target(*context);
   target.addLegalOp<ModuleOp>();
-  target.addLegalDialect<NVVM::NVVMDialect>();
+  DialectRegistry ofTargets;
+  registerTargetDialects(ofTargets);
+  for (StringRef dialect : ofTargets.getDialectNames())
+    target.addLegalDialect(dialect);
   return applyFullConversion(module, target, std::move(patterns));
 }
 

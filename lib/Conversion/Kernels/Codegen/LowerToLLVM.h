@@ -33,10 +33,6 @@ void setFastMath(mlir::ModuleOp module);
 /// CPU).
 mlir::LogicalResult approximateMath(mlir::ModuleOp module);
 
-/// Replaces pow, exp2, log2, log10, sin and cos on f32 by arithmetic on f64, as
-/// a GPU has no C library. libdevice has what is left.
-void writeOutGpuMath(mlir::ModuleOp module);
-
 /// The rest of the way to the llvm dialect.
 mlir::LogicalResult lowerToLLVM(mlir::ModuleOp module);
 

@@ -11,8 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Nest/KernelEmitter.h"
-#include "Nest/NestEmitter.h"
+#include "Cpu/CpuKernel.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
@@ -22,15 +21,67 @@
 using namespace mlir;
 using namespace tandem;
 
+/// Name of the pointer that a code object exports, and of the function in it
+/// that calls through it.
+constexpr llvm::StringLiteral kIndexHookName = "tandem_rt_report_index_hook";
+constexpr llvm::StringLiteral kReportName = "tandem_report";
 /// Elements below which a step among others is not worth a phase.
 constexpr int64_t kLeastElements = 1 << 12;
 /// Where a buffer in the scratch may begin, in bytes: a line of a cache.
 constexpr int64_t kRoomAlignment = 64;
 
-KernelEmitter::~KernelEmitter() = default;
+//===----------------------------------------------------------------------===//
+// What the emitters of steps use
+//===----------------------------------------------------------------------===//
 
-unsigned KernelEmitter::countScalars() {
-  return getKernelAxes(kernel).size() + numOrdinals;
+LLVM::LLVMFuncOp CpuKernelEmitter::declare(StringRef name, Type result,
+                                           ArrayRef<Type> arguments) {
+  if (auto known = module.lookupSymbol<LLVM::LLVMFuncOp>(name))
+    return known;
+  OpBuilder b = OpBuilder::atBlockBegin(module.getBody());
+  return LLVM::LLVMFuncOp::create(
+      b, loc, name, LLVM::LLVMFunctionType::get(result, arguments));
+}
+
+Value CpuKernelEmitter::allocate(int64_t count, Type type) {
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(&body.getBody().front());
+  auto pointer = LLVM::LLVMPointerType::get(builder.getContext());
+  Type stored = getStoredType(type);
+  int64_t bytes = std::max<int64_t>(count, 1) * getStoredBytes(type);
+  const Device &device = plan.device;
+  if (bytes <= device.kernels.maxStackBytes)
+    return LLVM::AllocaOp::create(builder, loc, pointer, stored,
+                                  constant(count),
+                                  device.getValueSpace().alignment);
+  auto malloc = declare("malloc", pointer, builder.getI64Type());
+  Value memory =
+      LLVM::CallOp::create(builder, loc, malloc, constant(bytes)).getResult();
+  toFree.push_back(memory);
+  return memory;
+}
+
+SmallVector<Value> CpuKernelEmitter::beginThreads(ArrayRef<int64_t> counts) {
+  SmallVector<Value> inductions;
+  for (int64_t count : counts) {
+    bool isOfPart = inductions.empty() && isShared();
+    inductions.push_back(isOfPart ? beginLoop(getPartBounds())
+                                  : beginLoop(count));
+  }
+  return inductions;
+}
+
+void CpuKernelEmitter::reportIndex(Value site, Value index, Value bound) {
+  SmallVector<Type> numbers(3, builder.getI64Type());
+  auto report = declare(kReportName,
+                        LLVM::LLVMVoidType::get(builder.getContext()), numbers);
+  LLVM::CallOp::create(builder, loc, report, ValueRange{site, index, bound});
+}
+
+void CpuKernelEmitter::copy(Value to, Value from, RankedTensorType type) {
+  Value bytes =
+      constant(type.getNumElements() * getStoredBytes(type.getElementType()));
+  LLVM::MemcpyOp::create(builder, loc, to, from, bytes, /*isVolatile=*/false);
 }
 
 //===----------------------------------------------------------------------===//
@@ -44,7 +95,7 @@ static int64_t countElements(const KernelPlan::Step &step) {
       .getNumElements();
 }
 
-void KernelEmitter::analyzeNests() {
+void CpuKernelEmitter::analyzeNests() {
   beginBody(symbol + "_trial", /*isShared=*/false);
   for (KernelPlan::Step &step : plan.steps) {
     nests.emplace_back();
@@ -57,21 +108,21 @@ void KernelEmitter::analyzeNests() {
   toFree.clear();
 }
 
-LoopShare KernelEmitter::findShare(unsigned step) {
+LoopShare CpuKernelEmitter::findShare(unsigned step) {
   LoopShare share = nests[step] ? nests[step]->findShare()
-                                : findOwnLoopShare(*this, plan.steps[step].op);
+                                : findOwnLoopShare(plan.steps[step].op);
   bool isWorth = plan.steps.size() == 1 ||
                  countElements(plan.steps[step]) >= kLeastElements;
   return isWorth && share.countPieces() > 1 ? share : LoopShare();
 }
 
-void KernelEmitter::addAlone(Piece piece) {
+void CpuKernelEmitter::addAlone(Piece piece) {
   if (phases.empty() || phases.back().isShared())
     phases.emplace_back();
   phases.back().pieces.push_back(piece);
 }
 
-void KernelEmitter::addPhase(unsigned step, const LoopShare &share) {
+void CpuKernelEmitter::addPhase(unsigned step, const LoopShare &share) {
   if (share.count == 0)
     return addAlone({step, {}});
   Phase &phase = phases.emplace_back();
@@ -82,7 +133,7 @@ void KernelEmitter::addPhase(unsigned step, const LoopShare &share) {
 }
 
 /// What stands before and behind all steps is done by one part.
-void KernelEmitter::formPhases() {
+void CpuKernelEmitter::formPhases() {
   if (llvm::any_of(plan.inMemory, [](Value value) {
         return isa<spmd::CoordinateOp>(value.getDefiningOp());
       }))
@@ -97,7 +148,7 @@ void KernelEmitter::formPhases() {
 // The scratch
 //===----------------------------------------------------------------------===//
 
-void KernelEmitter::reserveRoom(Value value, int64_t blocks) {
+void CpuKernelEmitter::reserveRoom(Value value, int64_t blocks) {
   int64_t bytes = getStoredBytes(cast<RankedTensorType>(value.getType()));
   rooms.push_back({value, blocks > 0, scratchBytes});
   scratchBytes +=
@@ -105,7 +156,7 @@ void KernelEmitter::reserveRoom(Value value, int64_t blocks) {
 }
 
 /// Of the values in memory that the kernel does not return.
-void KernelEmitter::reserveRooms() {
+void CpuKernelEmitter::reserveRooms() {
   llvm::DenseSet<Value> returned;
   for (Value value : kernel.front().getTerminator()->getOperands())
     returned.insert(plan.resolve(value));
@@ -114,7 +165,7 @@ void KernelEmitter::reserveRooms() {
       reserveRoom(value, /*blocks=*/0);
 }
 
-void KernelEmitter::bindRooms() {
+void CpuKernelEmitter::bindRooms() {
   partials.clear();
   for (auto [index, room] : llvm::enumerate(rooms)) {
     Value place = body.getArgument(getNumBuffers() + index);
@@ -128,13 +179,13 @@ void KernelEmitter::bindRooms() {
 
 /// A function of pointers that do not alias, never inlined, so that this stays
 /// known of them.
-void KernelEmitter::beginBody(StringRef name, bool isShared) {
+void CpuKernelEmitter::beginBody(StringRef name, bool isShared) {
   auto pointer = LLVM::LLVMPointerType::get(builder.getContext());
   unsigned numPointers = getNumBuffers() + rooms.size();
   unsigned numNumbers = countScalars() + (isShared ? 2 : 0);
   SmallVector<Type> types(numPointers, pointer);
   types.append(numNumbers, builder.getI64Type());
-  builder.setInsertionPointToEnd(target.getBody());
+  builder.setInsertionPointToEnd(module.getBody());
   body = LLVM::LLVMFuncOp::create(
       builder, loc, name,
       LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(builder.getContext()),
@@ -156,7 +207,7 @@ void KernelEmitter::beginBody(StringRef name, bool isShared) {
   bindRooms();
 }
 
-void KernelEmitter::emitPiece(const Piece &piece, const LoopShare &share) {
+void CpuKernelEmitter::emitPiece(const Piece &piece, const LoopShare &share) {
   if (Operation *op = plan.steps[piece.step].op)
     emitOwnLoop(*this, op);
   else if (piece.blocks.block > 0)
@@ -165,7 +216,7 @@ void KernelEmitter::emitPiece(const Piece &piece, const LoopShare &share) {
     nests[piece.step]->emitNest(share);
 }
 
-void KernelEmitter::freeMemory() {
+void CpuKernelEmitter::freeMemory() {
   auto nothing = LLVM::LLVMVoidType::get(builder.getContext());
   auto pointer = LLVM::LLVMPointerType::get(builder.getContext());
   for (Value buffer : toFree)
@@ -174,7 +225,7 @@ void KernelEmitter::freeMemory() {
   toFree.clear();
 }
 
-void KernelEmitter::emitPhase(Phase &phase, StringRef name) {
+void CpuKernelEmitter::emitPhase(Phase &phase, StringRef name) {
   beginBody(name, phase.isShared());
   phase.body = body;
   for (Value value : plan.inMemory) {
@@ -193,16 +244,64 @@ void KernelEmitter::emitPhase(Phase &phase, StringRef name) {
 }
 
 //===----------------------------------------------------------------------===//
+// Reports
+//===----------------------------------------------------------------------===//
+
+/// The hook is weak: all kernels of a code object share one.
+LLVM::GlobalOp CpuKernelEmitter::createHook() {
+  if (auto known = module.lookupSymbol<LLVM::GlobalOp>(kIndexHookName))
+    return known;
+  OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
+  auto pointer = LLVM::LLVMPointerType::get(b.getContext());
+  auto hook = LLVM::GlobalOp::create(b, loc, pointer, /*isConstant=*/false,
+                                     LLVM::Linkage::WeakODR, kIndexHookName,
+                                     Attribute());
+  b.createBlock(&hook.getInitializerRegion());
+  LLVM::ReturnOp::create(b, loc, LLVM::ZeroOp::create(b, loc, pointer));
+  return hook;
+}
+
+/// The function that reports an index, if a kernel calls it.
+void CpuKernelEmitter::createReport() {
+  LLVM::GlobalOp hook = createHook();
+  auto report = module.lookupSymbol<LLVM::LLVMFuncOp>(kReportName);
+  if (!report || !report.isExternal())
+    return;
+  OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
+  auto pointer = LLVM::LLVMPointerType::get(b.getContext());
+  report.setLinkage(LLVM::Linkage::Internal);
+  report.setPassthroughAttr(b.getStrArrayAttr({"noinline", "cold"}));
+  Block *entry = report.addEntryBlock(b);
+  b.setInsertionPointToStart(entry);
+  Value address = LLVM::AddressOfOp::create(b, loc, hook);
+  Value function = LLVM::LoadOp::create(b, loc, pointer, address);
+  Block *call = b.createBlock(&report.getBody());
+  Block *exit = b.createBlock(&report.getBody());
+  b.setInsertionPointToEnd(entry);
+  Value null = LLVM::ZeroOp::create(b, loc, pointer);
+  Value isSet =
+      LLVM::ICmpOp::create(b, loc, LLVM::ICmpPredicate::ne, function, null);
+  LLVM::CondBrOp::create(b, loc, isSet, call, exit);
+  b.setInsertionPointToEnd(call);
+  SmallVector<Value> operands = {function};
+  llvm::append_range(operands, entry->getArguments());
+  LLVM::CallOp::create(b, loc, report.getFunctionType(), operands);
+  LLVM::BrOp::create(b, loc, exit);
+  b.setInsertionPointToEnd(exit);
+  LLVM::ReturnOp::create(b, loc, ValueRange{});
+}
+
+//===----------------------------------------------------------------------===//
 // Entries
 //===----------------------------------------------------------------------===//
 
 /// Of buffers, scalars and as many numbers; what follows is inserted there.
-LLVM::LLVMFuncOp KernelEmitter::createEntry(StringRef name,
-                                            unsigned numNumbers) {
+LLVM::LLVMFuncOp CpuKernelEmitter::createEntry(StringRef name,
+                                               unsigned numNumbers) {
   auto pointer = LLVM::LLVMPointerType::get(builder.getContext());
   SmallVector<Type> types(2, pointer);
   types.append(numNumbers, builder.getI64Type());
-  builder.setInsertionPointToEnd(target.getBody());
+  builder.setInsertionPointToEnd(module.getBody());
   auto entry = LLVM::LLVMFuncOp::create(
       builder, loc, name,
       LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(builder.getContext()),
@@ -215,7 +314,7 @@ LLVM::LLVMFuncOp KernelEmitter::createEntry(StringRef name,
 }
 
 /// Of a body, but for bounds: the scratch is the last buffer.
-SmallVector<Value> KernelEmitter::loadArguments(Block *entry) {
+SmallVector<Value> CpuKernelEmitter::loadArguments(Block *entry) {
   auto pointer = LLVM::LLVMPointerType::get(builder.getContext());
   SmallVector<Value> args;
   auto loadAt = [&](unsigned from, unsigned index, Type type) -> Value {
@@ -236,8 +335,8 @@ SmallVector<Value> KernelEmitter::loadArguments(Block *entry) {
   return args;
 }
 
-void KernelEmitter::callPhase(const Phase &phase, ArrayRef<Value> arguments,
-                              std::pair<Value, Value> part) {
+void CpuKernelEmitter::callPhase(const Phase &phase, ArrayRef<Value> arguments,
+                                 std::pair<Value, Value> part) {
   SmallVector<Value> all(arguments);
   if (phase.isShared())
     all.append({part.first, part.second});
@@ -245,8 +344,9 @@ void KernelEmitter::callPhase(const Phase &phase, ArrayRef<Value> arguments,
 }
 
 /// Part i of n has the units from i U / n to (i + 1) U / n.
-std::pair<Value, Value> KernelEmitter::getShareOfPart(const LoopShare &share,
-                                                      Value part, Value parts) {
+std::pair<Value, Value> CpuKernelEmitter::getShareOfPart(const LoopShare &share,
+                                                         Value part,
+                                                         Value parts) {
   if (share.count == 0)
     return {};
   Value units = constant(share.countPieces());
@@ -261,14 +361,14 @@ std::pair<Value, Value> KernelEmitter::getShareOfPart(const LoopShare &share,
   return {firstOf(part), firstOf(next)};
 }
 
-void KernelEmitter::createWhole() {
+void CpuKernelEmitter::createWhole() {
   Block *entry = &createEntry(symbol, 0).getBody().front();
   SmallVector<Value> args = loadArguments(entry);
   for (const Phase &phase : phases)
     callPhase(phase, args, {constant(0), constant(phase.share.count)});
 }
 
-void KernelEmitter::createPart() {
+void CpuKernelEmitter::createPart() {
   Block *entry =
       &createEntry(symbol + TANDEM_RT_PART_SUFFIX, 2).getBody().front();
   SmallVector<Value> args = loadArguments(entry);
@@ -278,7 +378,7 @@ void KernelEmitter::createPart() {
 }
 
 /// The entry of a part of a phase, and what there is of phases.
-void KernelEmitter::createPhases() {
+void CpuKernelEmitter::createPhases() {
   Block *entry =
       &createEntry(symbol + TANDEM_RT_PHASE_SUFFIX, 3).getBody().front();
   SmallVector<Value> args = loadArguments(entry);
@@ -293,14 +393,14 @@ void KernelEmitter::createPhases() {
     sharedPhases |= int64_t(phase.isShared()) << index;
   }
   int64_t description[] = {static_cast<int64_t>(phases.size()), sharedPhases};
-  OpBuilder b = OpBuilder::atBlockEnd(target.getBody());
+  OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
   LLVM::GlobalOp::create(b, loc, LLVM::LLVMArrayType::get(b.getI64Type(), 2),
                          /*isConstant=*/true, LLVM::Linkage::External,
                          symbol + TANDEM_RT_PHASES_SUFFIX,
                          b.getI64TensorAttr(description));
 }
 
-void KernelEmitter::emitPhases() {
+void CpuKernelEmitter::emit() {
   reserveRooms();
   analyzeNests();
   formPhases();

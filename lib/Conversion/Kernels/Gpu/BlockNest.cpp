@@ -13,7 +13,7 @@
 using namespace mlir;
 using namespace tandem;
 
-void tandem::emitByBlocks(KernelEmitter &kernel, const Nest &whole) {
+void tandem::emitByBlocks(GpuKernelEmitter &kernel, const Nest &whole) {
   Nest nest = splitWhole(whole);
   BlockNestEmitter emitter(kernel, nest);
   kernel.beginPart();
@@ -32,7 +32,7 @@ void tandem::emitByBlocks(KernelEmitter &kernel, const Nest &whole) {
 
 void BlockNestEmitter::chooseColumns() {
   isElementwise = llvm::none_of(nest.members, [&](const auto &member) {
-    return hasReduction(member.op) && !addsUpInThreads(member.op, *kernel.gpu);
+    return hasReduction(member.op) && !addsUpInThreads(member.op, kernel.gpu);
   });
   if (isElementwise)
     return std::fill(column.begin(), column.end(), true);
@@ -45,7 +45,7 @@ void BlockNestEmitter::chooseColumns() {
 /// same barriers, and where they leave no sums, for which more blocks are
 /// better than larger ones.
 void BlockNestEmitter::chooseTeams() {
-  const Gpu &limits = *kernel.gpu;
+  const Gpu &limits = kernel.gpu;
   int64_t rows = 1, columns = 1, bytes = 1;
   for (const Factors &group : groups)
     if (!isColumn(group.front()))

@@ -22,6 +22,7 @@
 #ifndef TANDEM_LIB_CONVERSION_KERNELS_BLOCKNEST_H
 #define TANDEM_LIB_CONVERSION_KERNELS_BLOCKNEST_H
 
+#include "Gpu/GpuKernel.h"
 #include "Nest/NestEmitter.h"
 
 namespace tandem {
@@ -33,11 +34,12 @@ inline constexpr int64_t kSharedSlot = 8;
 Nest splitWhole(const Nest &nest);
 
 /// Emits the parts of a nest.
-void emitByBlocks(KernelEmitter &kernel, const Nest &nest);
+void emitByBlocks(GpuKernelEmitter &kernel, const Nest &nest);
 
 class BlockNestEmitter : public NestEmitter {
 public:
-  using NestEmitter::NestEmitter;
+  BlockNestEmitter(GpuKernelEmitter &kernel, const Nest &nest)
+      : NestEmitter(kernel, nest), kernel(kernel) {}
 
   bool hasPartials() const { return numTeams > 1 && !partials.empty(); }
   /// Adds up what the teams have, in a part of its own.
@@ -137,6 +139,7 @@ private:
   bool storesColumns(int level) const;
   llvm::SmallVector<int> getLoops(const Factors &columns) const;
 
+  GpuKernelEmitter &kernel; ///< as the one of `NestEmitter`
   bool isElementwise = false;
   /// Whether the buffers are known to begin at multiples of 16 bytes.
   bool isWide = false;

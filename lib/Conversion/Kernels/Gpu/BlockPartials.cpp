@@ -190,7 +190,7 @@ void BlockNestEmitter::addToPartial(unsigned member, ValueRange totals) {
 /// that are its turn; what the warps have is added up in their order. So many
 /// sums are under way at a time.
 void BlockNestEmitter::emitCombination() {
-  int64_t threads = kernel.gpu->blockThreads;
+  int64_t threads = kernel.gpu.blockThreads;
   for (const Partial &partial : partials) {
     OpBuilder::InsertionGuard guard(builder);
     linalg::GenericOp op = infos[partial.member].generic;
@@ -198,7 +198,7 @@ void BlockNestEmitter::emitCombination() {
     int64_t size =
         cast<RankedTensorType>(results[0].getType()).getNumElements();
     int64_t pieces = llvm::divideCeil(size, kWarp);
-    kernel.useBlocks(std::min(pieces, kernel.gpu->maxBlocks), threads);
+    kernel.useBlocks(std::min(pieces, kernel.gpu.maxBlocks), threads);
     Value lane = arith::RemUIOp::create(builder, loc, kernel.getThread(),
                                         kernel.constant(kWarp));
     Value warp = arith::DivUIOp::create(builder, loc, kernel.getThread(),
@@ -215,7 +215,7 @@ void BlockNestEmitter::emitCombination() {
     at = arith::SelectOp::create(builder, loc, isElement, at,
                                  kernel.constant(size - 1));
     SmallVector<Value> ofWarp = combineTeams(partial, at, warp);
-    if (&partial != &partials.front() || pieces > kernel.gpu->maxBlocks)
+    if (&partial != &partials.front() || pieces > kernel.gpu.maxBlocks)
       kernel.emitBarrier(); // others may still read what was there before
     SmallVector<Value> sums = combineWarps(op, ofWarp, lane, warp);
     Value isFirst = arith::CmpIOp::create(
@@ -231,7 +231,7 @@ SmallVector<Value> BlockNestEmitter::combineTeams(const Partial &partial,
                                                   Value at, Value warp) {
   linalg::GenericOp op = infos[partial.member].generic;
   ResultRange results = nest.members[partial.member].op->getResults();
-  int64_t numWarps = kernel.gpu->blockThreads / kWarp;
+  int64_t numWarps = kernel.gpu.blockThreads / kWarp;
   int64_t turns = llvm::divideCeil(numTeams, numWarps);
   int64_t together = std::min(turns, kLoadsUnderWay);
   SmallVector<Value> starts;
@@ -279,7 +279,7 @@ SmallVector<Value> BlockNestEmitter::combineTeams(const Partial &partial,
 SmallVector<Value> BlockNestEmitter::combineWarps(linalg::GenericOp op,
                                                   ValueRange values, Value lane,
                                                   Value warp) {
-  int64_t threads = kernel.gpu->blockThreads;
+  int64_t threads = kernel.gpu.blockThreads;
   Value shared = kernel.getShared(kSharedSlot * threads * values.size());
   auto slot = [&](size_t number, Value ofWarp) -> Value {
     Value index =

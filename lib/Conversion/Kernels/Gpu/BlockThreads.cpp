@@ -163,7 +163,7 @@ SmallVector<Value> BlockNestEmitter::emitThreadLoop(ArrayRef<int> loops,
     // Where there are two versions, the grid is that of the wide one.
     kernel.useThreads(recording || isWide != canBeWide() ? 1 : total);
     start = kernel.getGlobalThread();
-    Value threads = kernel.constant(kernel.gpu->blockThreads);
+    Value threads = kernel.constant(kernel.gpu.blockThreads);
     step = arith::MulIOp::create(builder, loc, kernel.getNumBlocks(), threads);
   }
   auto loop = scf::ForOp::create(builder, loc, start, kernel.constant(total),

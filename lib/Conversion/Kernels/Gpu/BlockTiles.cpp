@@ -113,8 +113,8 @@ void BlockNestEmitter::emitTiles() {
     counts.push_back(isCut ? llvm::divideCeil(size, kSide) : size);
     total *= counts.back();
   }
-  kernel.useBlocks(std::min(total, kernel.gpu->maxBlocks),
-                   kernel.gpu->blockThreads);
+  kernel.useBlocks(std::min(total, kernel.gpu.maxBlocks),
+                   kernel.gpu.blockThreads);
   auto loop = scf::ForOp::create(builder, loc, kernel.getBlock(),
                                  kernel.constant(total), kernel.getNumBlocks());
   builder.setInsertionPoint(loop.getBody()->getTerminator());
@@ -156,7 +156,7 @@ Value BlockNestEmitter::beginTileElement(Value line, Value column, Value inLine,
 /// A thread has every so many rows of a square.
 void BlockNestEmitter::forRowsOfTile(Value row,
                                      llvm::function_ref<void(Value)> body) {
-  int64_t step = kernel.gpu->blockThreads / kSide;
+  int64_t step = kernel.gpu.blockThreads / kSide;
   for (int64_t first = 0; first < kSide; first += step) {
     OpBuilder::InsertionGuard guard(builder);
     body(arith::AddIOp::create(builder, loc, row, kernel.constant(first)));

@@ -7,6 +7,7 @@
 
 #include "Codegen/LowerToLLVM.h"
 #include "Gpu/GpuCode.h"
+#include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/Module.h"
@@ -200,6 +201,7 @@ static void nameLocals(llvm::Module &module) {
 std::optional<std::string> tandem::generatePtx(ModuleOp module,
                                                StringRef architecture,
                                                std::string &error) {
+  registerNVVMDialectTranslation(*module.getContext());
   auto finish = [&](llvm::Module &code, llvm::TargetMachine &machine) {
     if (!linkLibdevice(code, error))
       return false;
@@ -226,6 +228,7 @@ std::string tandem::joinPtx(llvm::ArrayRef<std::string> texts) {
 
 std::optional<std::string> tandem::generateEmulated(ModuleOp module,
                                                     std::string &error) {
+  registerNVVMDialectTranslation(*module.getContext());
   auto finish = [](llvm::Module &code, llvm::TargetMachine &machine) {
     simplify(code, machine);
     emulateKernels(code);

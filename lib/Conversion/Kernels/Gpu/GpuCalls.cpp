@@ -11,8 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Calls.h"
-#include "Nest/KernelEmitter.h"
+#include "Gpu/GpuKernel.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -39,10 +38,11 @@ struct CalledPart {
 
 class GpuCallEmitter {
 public:
-  GpuCallEmitter(ArrayRef<KernelCall> calls, ModuleOp target, StringRef symbol)
-      : calls(calls), target(target), symbol(symbol), b(target.getContext()),
-        loc(b.getUnknownLoc()),
-        pointer(LLVM::LLVMPointerType::get(target.getContext())) {}
+  GpuCallEmitter(const GpuTarget &target, ArrayRef<KernelCall> calls,
+                 ModuleOp module, StringRef symbol)
+      : target(target), calls(calls), module(module), symbol(symbol),
+        b(module.getContext()), loc(b.getUnknownLoc()),
+        pointer(LLVM::LLVMPointerType::get(module.getContext())) {}
   KernelParts emit(const llvm::StringMap<func::FuncOp> &kernels);
 
 private:
@@ -59,8 +59,9 @@ private:
     return arith::ConstantIntOp::create(b, loc, b.getI32Type(), value);
   }
 
+  const GpuTarget &target;
   ArrayRef<KernelCall> calls;
-  ModuleOp target;
+  ModuleOp module;
   std::string symbol;
   OpBuilder b;
   Location loc;
@@ -89,12 +90,13 @@ void GpuCallEmitter::emitCallees(const llvm::StringMap<func::FuncOp> &kernels) {
     scratchOf.push_back(result.scratchBytes);
     if (isNew) {
       // Names that the kernel by itself does not have.
-      KernelEmitter emitter(kernels.at(call.symbol), target,
-                            symbol + "_callee" + std::to_string(index));
+      GpuKernelEmitter emitter(target, kernels.at(call.symbol), module,
+                               symbol + "_callee" + std::to_string(index));
       emitter.emit();
-      callee.parts = emitter.takeParts();
+      KernelParts parts = emitter.takeParts();
+      callee.parts = std::move(parts.parts);
       callee.numBuffers = call.buffers.size();
-      scratchBytes[index] = emitter.getScratchBytes();
+      scratchBytes[index] = parts.scratchBytes;
     } else {
       scratchBytes[index] = scratchBytes[callee.calls.front()];
     }
@@ -104,7 +106,7 @@ void GpuCallEmitter::emitCallees(const llvm::StringMap<func::FuncOp> &kernels) {
 
 /// The kernel as a function that is told its block, and knows their number.
 LLVM::LLVMFuncOp GpuCallEmitter::makeCallee(const KernelPart &part) {
-  auto function = target.lookupSymbol<LLVM::LLVMFuncOp>(part.symbol);
+  auto function = module.lookupSymbol<LLVM::LLVMFuncOp>(part.symbol);
   function->removeAttr(NVVM::NVVMDialect::getKernelFuncAttrName());
   function.setLinkage(LLVM::Linkage::Internal);
   function.setAlwaysInline(true);
@@ -166,7 +168,7 @@ KernelPart GpuCallEmitter::describe(ArrayRef<CalledPart> called) {
 LLVM::LLVMFuncOp GpuCallEmitter::createKernel(const KernelPart &part) {
   SmallVector<Type> types(part.reads.size() + part.writes.size() + 1, pointer);
   types.push_back(b.getI64Type());
-  b.setInsertionPointToEnd(target.getBody());
+  b.setInsertionPointToEnd(module.getBody());
   auto function = LLVM::LLVMFuncOp::create(
       b, loc, part.symbol,
       LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()),
@@ -273,8 +275,9 @@ KernelParts GpuCallEmitter::emit(const llvm::StringMap<func::FuncOp> &kernels) {
   return std::move(result);
 }
 
-KernelParts tandem::emitGpuCalls(ArrayRef<KernelCall> calls,
+KernelParts tandem::emitGpuCalls(const GpuTarget &target,
+                                 ArrayRef<KernelCall> calls,
                                  const llvm::StringMap<func::FuncOp> &kernels,
-                                 ModuleOp target, StringRef symbol) {
-  return GpuCallEmitter(calls, target, symbol).emit(kernels);
+                                 ModuleOp module, StringRef symbol) {
+  return GpuCallEmitter(target, calls, module, symbol).emit(kernels);
 }

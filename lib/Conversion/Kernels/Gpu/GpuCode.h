@@ -19,6 +19,10 @@ class Module;
 
 namespace tandem {
 
+/// Replaces pow, exp2, log2, log10, sin and cos on f32 by arithmetic on f64, as
+/// a GPU has no C library. libdevice has what is left.
+void writeOutGpuMath(mlir::ModuleOp module);
+
 /// PTX of a module in the llvm and nvvm dialects, for `sm_90` and the like.
 /// Fails where a function of the C library is called, by a function of
 /// libdevice's name, and no libdevice is found.

@@ -10,8 +10,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Gpu/GpuKernel.h"
 #include "Gpu/BlockNest.h"
-#include "Nest/KernelEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -34,7 +34,7 @@ constexpr unsigned kSharedSpace = 3;
 // Threads
 //===----------------------------------------------------------------------===//
 
-void KernelEmitter::useBlocks(int64_t blocks, int64_t threads) {
+void GpuKernelEmitter::useBlocks(int64_t blocks, int64_t threads) {
   blockThreads = threads;
   rt::Geometry &geometry = parts.back().geometry;
   geometry.block = {static_cast<uint32_t>(threads), 1, 1};
@@ -42,35 +42,35 @@ void KernelEmitter::useBlocks(int64_t blocks, int64_t threads) {
       geometry.grid[0], static_cast<uint32_t>(std::max<int64_t>(blocks, 1)));
 }
 
-void KernelEmitter::useThreads(int64_t count) {
-  int64_t threads = gpu->blockThreads;
-  useBlocks(std::min<int64_t>(llvm::divideCeil(count, threads), gpu->maxBlocks),
+void GpuKernelEmitter::useThreads(int64_t count) {
+  int64_t threads = gpu.blockThreads;
+  useBlocks(std::min<int64_t>(llvm::divideCeil(count, threads), gpu.maxBlocks),
             threads);
 }
 
-template <typename RegisterOp> static Value readRegister(KernelEmitter &k) {
+template <typename RegisterOp> static Value readRegister(GpuKernelEmitter &k) {
   OpBuilder &b = k.builder;
   Value value = RegisterOp::create(b, k.loc, b.getI32Type());
   return arith::ExtUIOp::create(b, k.loc, b.getI64Type(), value);
 }
 
-Value KernelEmitter::getThread() {
+Value GpuKernelEmitter::getThread() {
   return readRegister<NVVM::ThreadIdXOp>(*this);
 }
-Value KernelEmitter::getBlock() {
+Value GpuKernelEmitter::getBlock() {
   return readRegister<NVVM::BlockIdXOp>(*this);
 }
-Value KernelEmitter::getNumBlocks() {
+Value GpuKernelEmitter::getNumBlocks() {
   return readRegister<NVVM::GridDimXOp>(*this);
 }
 
-Value KernelEmitter::getGlobalThread() {
+Value GpuKernelEmitter::getGlobalThread() {
   Value first =
       arith::MulIOp::create(builder, loc, getBlock(), constant(blockThreads));
   return arith::AddIOp::create(builder, loc, first, getThread());
 }
 
-Value KernelEmitter::shuffle(Value value, int64_t distance) {
+Value GpuKernelEmitter::shuffle(Value value, int64_t distance) {
   Type type = value.getType(), i32 = builder.getI32Type();
   unsigned width = type.getIntOrFloatBitWidth();
   Type bits = builder.getIntegerType(width);
@@ -104,12 +104,12 @@ Value KernelEmitter::shuffle(Value value, int64_t distance) {
   return value;
 }
 
-void KernelEmitter::emitBarrier() { NVVM::Barrier0Op::create(builder, loc); }
+void GpuKernelEmitter::emitBarrier() { NVVM::Barrier0Op::create(builder, loc); }
 
 /// Divisions are of 32 bits where these have all indices: of 64 they take
 /// several times as long.
-SmallVector<Value> KernelEmitter::delinearize(Value linear,
-                                              ArrayRef<int64_t> counts) {
+SmallVector<Value> GpuKernelEmitter::delinearize(Value linear,
+                                                 ArrayRef<int64_t> counts) {
   if (counts.size() <= 1)
     return SmallVector<Value>(counts.size(), linear);
   bool isNarrow = std::accumulate(counts.begin(), counts.end(), int64_t(1),
@@ -131,14 +131,21 @@ SmallVector<Value> KernelEmitter::delinearize(Value linear,
   return indices;
 }
 
-void KernelEmitter::beginIf(Value condition) {
-  auto branch = scf::IfOp::create(builder, loc, TypeRange{}, condition,
-                                  /*withElseRegion=*/false);
-  builder.setInsertionPoint(branch.thenBlock()->getTerminator());
+SmallVector<Value> GpuKernelEmitter::beginThreads(ArrayRef<int64_t> counts) {
+  int64_t total = 1;
+  for (int64_t count : counts)
+    total *= count;
+  useThreads(total);
+  Value step = arith::MulIOp::create(builder, loc, getNumBlocks(),
+                                     constant(blockThreads));
+  auto loop = scf::ForOp::create(builder, loc, getGlobalThread(),
+                                 constant(total), step);
+  builder.setInsertionPoint(loop.getBody()->getTerminator());
+  return delinearize(loop.getInductionVar(), counts);
 }
 
 /// The condition is put in once it is known which buffers the part has.
-Operation *KernelEmitter::branchByAlignment() {
+Operation *GpuKernelEmitter::branchByAlignment() {
   Value unknown =
       arith::ConstantIntOp::create(builder, loc, builder.getI1Type(), 0);
   alignmentBranch = scf::IfOp::create(builder, loc, TypeRange{}, unknown,
@@ -150,14 +157,14 @@ Operation *KernelEmitter::branchByAlignment() {
 // Memory
 //===----------------------------------------------------------------------===//
 
-Value KernelEmitter::getShared(int64_t bytes) {
+Value GpuKernelEmitter::getShared(int64_t bytes) {
   rt::Geometry &geometry = parts.back().geometry;
   geometry.sharedBytes =
       std::max(geometry.sharedBytes, static_cast<uint32_t>(bytes));
   std::string name = symbol + "_shared";
-  auto global = target.lookupSymbol<LLVM::GlobalOp>(name);
+  auto global = module.lookupSymbol<LLVM::GlobalOp>(name);
   if (!global) {
-    OpBuilder b = OpBuilder::atBlockBegin(target.getBody());
+    OpBuilder b = OpBuilder::atBlockBegin(module.getBody());
     global = LLVM::GlobalOp::create(
         b, loc, LLVM::LLVMArrayType::get(b.getI8Type(), 0),
         /*isConstant=*/false, LLVM::Linkage::External, name, Attribute(),
@@ -166,7 +173,34 @@ Value KernelEmitter::getShared(int64_t bytes) {
   return LLVM::AddressOfOp::create(builder, loc, global);
 }
 
-Value KernelEmitter::allocateRegister(Type type) {
+Value GpuKernelEmitter::allocate(int64_t count, Type type) {
+  return getScratch(reserveScratch(count * getStoredBytes(type)));
+}
+
+Value GpuKernelEmitter::allocateOwn(ArrayRef<Value> indices,
+                                    ArrayRef<int64_t> counts, int64_t count,
+                                    Type type) {
+  int64_t total = counts.front();
+  Value own = indices.front();
+  for (auto [index, size] :
+       llvm::zip_equal(indices.drop_front(), counts.drop_front())) {
+    total *= size;
+    own = arith::MulIOp::create(builder, loc, own, constant(size));
+    own = arith::AddIOp::create(builder, loc, own, index);
+  }
+  Value first = arith::MulIOp::create(builder, loc, own, constant(count));
+  return LLVM::GEPOp::create(
+      builder, loc, LLVM::LLVMPointerType::get(builder.getContext()),
+      getStoredType(type), allocate(total * count, type), ValueRange{first});
+}
+
+void GpuKernelEmitter::copy(Value to, Value from, RankedTensorType type) {
+  OpBuilder::InsertionGuard guard(builder);
+  Value at = beginThreads(type.getNumElements()).front();
+  store(to, at, load(from, at, type.getElementType()));
+}
+
+Value GpuKernelEmitter::allocateRegister(Type type) {
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(&body.getBody().front());
   auto pointer = LLVM::LLVMPointerType::get(builder.getContext());
@@ -174,13 +208,13 @@ Value KernelEmitter::allocateRegister(Type type) {
                                 constant(1));
 }
 
-int64_t KernelEmitter::reserveScratch(int64_t bytes) {
+int64_t GpuKernelEmitter::reserveScratch(int64_t bytes) {
   int64_t offset = scratchBytes;
   scratchBytes += llvm::alignTo(std::max<int64_t>(bytes, 1), kScratchAlignment);
   return offset;
 }
 
-Value KernelEmitter::getScratch(int64_t offset) {
+Value GpuKernelEmitter::getScratch(int64_t offset) {
   auto pointer = LLVM::LLVMPointerType::get(builder.getContext());
   return LLVM::GEPOp::create(builder, loc, pointer, builder.getI8Type(),
                              body.getArgument(getNumBuffers()),
@@ -193,7 +227,7 @@ Value KernelEmitter::getScratch(int64_t offset) {
 
 /// The first report of a step stays: its command's number, from 1 on, is
 /// exchanged for 0.
-void KernelEmitter::emitGpuReport(Value site, Value index, Value bound) {
+void GpuKernelEmitter::reportIndex(Value site, Value index, Value bound) {
   OpBuilder::InsertionGuard guard(builder);
   unsigned last = body.getNumArguments() - 1;
   Value report = body.getArgument(last - 1), number = body.getArgument(last);
@@ -211,17 +245,16 @@ void KernelEmitter::emitGpuReport(Value site, Value index, Value bound) {
 // Parts
 //===----------------------------------------------------------------------===//
 
-void KernelEmitter::beginPart() {
+void GpuKernelEmitter::beginPart() {
   alignmentBranch = nullptr;
   parts.push_back({symbol + "_" + std::to_string(parts.size()), {}, {}, {}});
   parts.back().geometry.block = {1, 1, 1};
   auto pointer = LLVM::LLVMPointerType::get(builder.getContext());
   firstScalar = getNumBuffers() + 1; // behind the scratch
   SmallVector<Type> types(firstScalar, pointer);
-  types.append(getKernelAxes(kernel).size() + numOrdinals,
-               builder.getI64Type());
+  types.append(countScalars(), builder.getI64Type());
   types.append({pointer, builder.getI64Type()});
-  builder.setInsertionPointToEnd(target.getBody());
+  builder.setInsertionPointToEnd(module.getBody());
   auto nothing = LLVM::LLVMVoidType::get(builder.getContext());
   body = LLVM::LLVMFuncOp::create(builder, loc, parts.back().symbol,
                                   LLVM::LLVMFunctionType::get(nothing, types));
@@ -271,7 +304,7 @@ static void eraseUsers(Value pointer) {
 }
 
 /// The parameters become those of the buffers that are used.
-void KernelEmitter::pruneArguments() {
+void GpuKernelEmitter::pruneArguments() {
   KernelPart &part = parts.back();
   Block &entry = body.getBody().front();
   unsigned numOld = entry.getNumArguments(), numBuffers = getNumBuffers() + 1;
@@ -315,7 +348,7 @@ void KernelEmitter::pruneArguments() {
 /// the code generator no pointer is another one's. Through one that is both
 /// read and written threads pass values on, and no access of it may cross a
 /// barrier, which would be taken for a call that does not know the pointer.
-void KernelEmitter::describePointers(unsigned count) {
+void GpuKernelEmitter::describePointers(unsigned count) {
   const KernelPart &part = parts.back();
   SmallVector<unsigned> buffers(part.reads.begin(), part.reads.end());
   llvm::append_range(buffers, part.writes);
@@ -327,7 +360,7 @@ void KernelEmitter::describePointers(unsigned count) {
     checkAlignment(count);
 }
 
-void KernelEmitter::checkAlignment(unsigned count) {
+void GpuKernelEmitter::checkAlignment(unsigned count) {
   OpBuilder::InsertionGuard guard(builder);
   Block &entry = body.getBody().front();
   builder.setInsertionPointToStart(&entry);
@@ -352,7 +385,7 @@ void KernelEmitter::checkAlignment(unsigned count) {
 
 /// A launch whose number is below 0 does nothing in a step that is refused
 /// (tandem_rt/kernel.h): others do not look.
-void KernelEmitter::emitGate() {
+void GpuKernelEmitter::emitGate() {
   OpBuilder::InsertionGuard guard(builder);
   Region &region = body.getBody();
   Block *entry = &region.front(), *rest = entry->splitBlock(entry->begin());
@@ -383,7 +416,7 @@ void KernelEmitter::emitGate() {
   branchIf(look, arith::CmpIPredicate::eq, refused, rest);
 }
 
-void KernelEmitter::endPart() {
+void GpuKernelEmitter::endPart() {
   pruneArguments();
   if (!parts.back().writes.empty()) {
     describePointers(parts.back().reads.size() + parts.back().writes.size());
@@ -398,7 +431,7 @@ void KernelEmitter::endPart() {
   parts.pop_back();
 }
 
-void KernelEmitter::emitParts() {
+void GpuKernelEmitter::emit() {
   beginPart();
   useBlocks(1, 1);
   storeCoordinates();

@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "Nest/KernelEmitter.h"
-#include "Nest/NestEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
@@ -14,14 +13,10 @@
 #include "tandem/Conversion/NNToLinalg/NNToLinalg.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
-#include "tandem_rt/kernel.h"
-#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace tandem;
 
-/// Buffers of at most this many bytes lie on the stack.
-constexpr llvm::StringLiteral kReportName = "tandem_report";
 Type tandem::getStoredType(Type type) {
   if (type.isInteger(1))
     return IntegerType::get(type.getContext(), 8);
@@ -54,10 +49,10 @@ static unsigned countOrdinals(func::FuncOp kernel) {
   return count;
 }
 
-KernelEmitter::KernelEmitter(func::FuncOp kernel, ModuleOp target,
-                             StringRef symbol)
-    : builder(kernel.getContext()), loc(builder.getUnknownLoc()), plan(kernel),
-      gpu(findGpu(plan.device)), kernel(kernel), target(target), symbol(symbol),
+KernelEmitter::KernelEmitter(const KernelTarget &target, func::FuncOp kernel,
+                             ModuleOp module, StringRef symbol)
+    : builder(kernel.getContext()), loc(builder.getUnknownLoc()),
+      plan(target, kernel), kernel(kernel), module(module), symbol(symbol),
       numOrdinals(countOrdinals(kernel)) {}
 
 //===----------------------------------------------------------------------===//
@@ -126,35 +121,6 @@ void KernelEmitter::store(Value memory, Value index, Value value) {
   LLVM::StoreOp::create(builder, loc, value, at);
 }
 
-LLVM::LLVMFuncOp KernelEmitter::declare(StringRef name, Type result,
-                                        ArrayRef<Type> arguments) {
-  if (auto known = target.lookupSymbol<LLVM::LLVMFuncOp>(name))
-    return known;
-  OpBuilder b = OpBuilder::atBlockBegin(target.getBody());
-  return LLVM::LLVMFuncOp::create(
-      b, loc, name, LLVM::LLVMFunctionType::get(result, arguments));
-}
-
-Value KernelEmitter::allocate(int64_t count, Type type) {
-  if (isGpu())
-    return getScratch(reserveScratch(count * getStoredBytes(type)));
-  OpBuilder::InsertionGuard guard(builder);
-  builder.setInsertionPointToStart(&body.getBody().front());
-  auto pointer = LLVM::LLVMPointerType::get(builder.getContext());
-  Type stored = getStoredType(type);
-  int64_t bytes = std::max<int64_t>(count, 1) * getStoredBytes(type);
-  const Device &device = plan.device;
-  if (bytes <= device.kernels.maxStackBytes)
-    return LLVM::AllocaOp::create(builder, loc, pointer, stored,
-                                  constant(count),
-                                  device.getValueSpace().alignment);
-  auto malloc = declare("malloc", pointer, builder.getI64Type());
-  Value memory =
-      LLVM::CallOp::create(builder, loc, malloc, constant(bytes)).getResult();
-  toFree.push_back(memory);
-  return memory;
-}
-
 Value KernelEmitter::beginLoop(int64_t count) {
   return beginLoop({constant(0), constant(count)});
 }
@@ -172,88 +138,19 @@ void KernelEmitter::fill(Value memory, int64_t count, Value value) {
   store(memory, index, value);
 }
 
-SmallVector<Value> KernelEmitter::beginThreads(ArrayRef<int64_t> counts) {
-  SmallVector<Value> inductions;
-  if (!isGpu()) {
-    for (int64_t count : counts) {
-      bool isOfPart = inductions.empty() && isShared();
-      inductions.push_back(isOfPart ? beginLoop(getPartBounds())
-                                    : beginLoop(count));
-    }
-    return inductions;
-  }
-  int64_t total = 1;
-  for (int64_t count : counts)
-    total *= count;
-  useThreads(total);
-  Value step = arith::MulIOp::create(builder, loc, getNumBlocks(),
-                                     constant(blockThreads));
-  auto loop = scf::ForOp::create(builder, loc, getGlobalThread(),
-                                 constant(total), step);
-  builder.setInsertionPoint(loop.getBody()->getTerminator());
-  return delinearize(loop.getInductionVar(), counts);
-}
-
-void KernelEmitter::reportIndex(Value site, Value index, Value bound) {
-  if (isGpu())
-    return emitGpuReport(site, index, bound);
-  SmallVector<Type> numbers(3, builder.getI64Type());
-  auto report = declare(kReportName,
-                        LLVM::LLVMVoidType::get(builder.getContext()), numbers);
-  LLVM::CallOp::create(builder, loc, report, ValueRange{site, index, bound});
+void KernelEmitter::beginIf(Value condition) {
+  auto branch = scf::IfOp::create(builder, loc, TypeRange{}, condition,
+                                  /*withElseRegion=*/false);
+  builder.setInsertionPoint(branch.thenBlock()->getTerminator());
 }
 
 //===----------------------------------------------------------------------===//
-// Functions
+// Memory
 //===----------------------------------------------------------------------===//
-
-/// The hook is weak: all kernels of a code object share one.
-LLVM::GlobalOp KernelEmitter::createHook() {
-  if (auto known = target.lookupSymbol<LLVM::GlobalOp>(kIndexHookName))
-    return known;
-  OpBuilder b = OpBuilder::atBlockEnd(target.getBody());
-  auto pointer = LLVM::LLVMPointerType::get(b.getContext());
-  auto hook = LLVM::GlobalOp::create(b, loc, pointer, /*isConstant=*/false,
-                                     LLVM::Linkage::WeakODR, kIndexHookName,
-                                     Attribute());
-  b.createBlock(&hook.getInitializerRegion());
-  LLVM::ReturnOp::create(b, loc, LLVM::ZeroOp::create(b, loc, pointer));
-  return hook;
-}
-
-/// The function that reports an index, if a kernel calls it.
-void KernelEmitter::createReport() {
-  LLVM::GlobalOp hook = createHook();
-  auto report = target.lookupSymbol<LLVM::LLVMFuncOp>(kReportName);
-  if (!report || !report.isExternal())
-    return;
-  OpBuilder b = OpBuilder::atBlockEnd(target.getBody());
-  auto pointer = LLVM::LLVMPointerType::get(b.getContext());
-  report.setLinkage(LLVM::Linkage::Internal);
-  report.setPassthroughAttr(b.getStrArrayAttr({"noinline", "cold"}));
-  Block *entry = report.addEntryBlock(b);
-  b.setInsertionPointToStart(entry);
-  Value address = LLVM::AddressOfOp::create(b, loc, hook);
-  Value function = LLVM::LoadOp::create(b, loc, pointer, address);
-  Block *call = b.createBlock(&report.getBody());
-  Block *exit = b.createBlock(&report.getBody());
-  b.setInsertionPointToEnd(entry);
-  Value null = LLVM::ZeroOp::create(b, loc, pointer);
-  Value isSet =
-      LLVM::ICmpOp::create(b, loc, LLVM::ICmpPredicate::ne, function, null);
-  LLVM::CondBrOp::create(b, loc, isSet, call, exit);
-  b.setInsertionPointToEnd(call);
-  SmallVector<Value> operands = {function};
-  llvm::append_range(operands, entry->getArguments());
-  LLVM::CallOp::create(b, loc, report.getFunctionType(), operands);
-  LLVM::BrOp::create(b, loc, exit);
-  b.setInsertionPointToEnd(exit);
-  LLVM::ReturnOp::create(b, loc, ValueRange{});
-}
 
 /// Elements of a constant that is no splat.
 LLVM::GlobalOp KernelEmitter::createGlobal(nn::ConstantOp op) {
-  OpBuilder b = OpBuilder::atBlockBegin(target.getBody());
+  OpBuilder b = OpBuilder::atBlockBegin(module.getBody());
   auto dense = cast<DenseElementsAttr>(op.getValue());
   Type element = dense.getElementType();
   if (element.isInteger(1)) {
@@ -268,16 +165,16 @@ LLVM::GlobalOp KernelEmitter::createGlobal(nn::ConstantOp op) {
   auto flat = RankedTensorType::get(count, dense.getElementType());
   auto type = LLVM::LLVMArrayType::get(dense.getElementType(), count);
   auto name = symbol + "_constant_" +
-              std::to_string(std::distance(target.getBody()->begin(),
-                                           target.getBody()->end()));
+              std::to_string(std::distance(module.getBody()->begin(),
+                                           module.getBody()->end()));
   return LLVM::GlobalOp::create(b, loc, type, /*isConstant=*/true,
                                 LLVM::Linkage::Internal, name,
                                 dense.reshape(flat), /*alignment=*/64);
 }
 
-//===----------------------------------------------------------------------===//
-// Steps
-//===----------------------------------------------------------------------===//
+unsigned KernelEmitter::countScalars() {
+  return getKernelAxes(kernel).size() + numOrdinals;
+}
 
 /// Whether a result is held by another one, an argument or a constant already.
 bool KernelEmitter::repeatsResults() {
@@ -294,19 +191,8 @@ void KernelEmitter::copyRepeatedResults() {
   Operation *terminator = kernel.front().getTerminator();
   for (auto [index, value] : llvm::enumerate(terminator->getOperands())) {
     Value to = body.getArgument(first + index), from = getMemory(value);
-    if (from == to)
-      continue;
-    auto type = cast<RankedTensorType>(value.getType());
-    if (isGpu()) {
-      OpBuilder::InsertionGuard guard(builder);
-      Value at = beginThreads(type.getNumElements()).front();
-      store(to, at, load(from, at, type.getElementType()));
-      continue;
-    }
-    Value bytes =
-        constant(type.getNumElements() * getStoredBytes(type.getElementType()));
-    LLVM::MemcpyOp::create(builder, loc, to, from, bytes,
-                           /*isVolatile=*/false);
+    if (from != to)
+      copy(to, from, cast<RankedTensorType>(value.getType()));
   }
 }
 
@@ -333,11 +219,4 @@ void KernelEmitter::storeCoordinates() {
   for (Value value : plan.inMemory)
     if (auto coordinate = value.getDefiningOp<spmd::CoordinateOp>())
       store(memory[value], constant(0), getCoordinate(coordinate.getAxis()));
-}
-
-void KernelEmitter::emit() {
-  if (isGpu())
-    emitParts();
-  else
-    emitPhases();
 }

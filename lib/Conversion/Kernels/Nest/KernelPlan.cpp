@@ -13,7 +13,6 @@
 #include "tandem/Analysis/Lookups.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
-#include "tandem/Dialect/Sched/Sched.h"
 
 using namespace mlir;
 using namespace tandem;
@@ -29,7 +28,7 @@ bool tandem::hasReduction(Operation *op) {
   return generic && generic.getNumReductionLoops() > 0;
 }
 
-bool tandem::isExpensive(Operation *op) {
+bool tandem::isExpensive(Operation *op, const KernelLimits &limits) {
   auto generic = dyn_cast<linalg::GenericOp>(op);
   if (!generic)
     return false;
@@ -42,19 +41,7 @@ bool tandem::isExpensive(Operation *op) {
                        math::RoundEvenOp, math::SqrtOp>(inner);
     expensive |= isMath || isa<func::CallOp, arith::RemFOp>(inner);
   });
-  return expensive || size > sched::getDevice(op).kernels.maxCheapBody;
-}
-
-bool tandem::addsUpInThreads(Operation *op, const Gpu &gpu) {
-  if (!hasReduction(op))
-    return false;
-  auto generic = cast<linalg::GenericOp>(op);
-  if (generic.getIteratorTypesArray().back() == utils::IteratorType::reduction)
-    return false;
-  int64_t bytes = 0;
-  for (Value result : op->getResults())
-    bytes += getStoredBytes(cast<RankedTensorType>(result.getType()));
-  return bytes > kMaxPartialBytes / gpu.maxPartialBlocks;
+  return expensive || size > limits.maxCheapBody;
 }
 
 static SmallVector<Value> getTensorOperands(Operation *op) {
@@ -92,7 +79,8 @@ void KernelPlan::requireMemory(Value value) {
 }
 
 bool KernelPlan::canFloat(Operation *op) const {
-  if (pinned.contains(op->getResult(0)) || hasReduction(op) || isExpensive(op))
+  if (pinned.contains(op->getResult(0)) || hasReduction(op) ||
+      isExpensive(op, device.kernels))
     return false;
   return llvm::all_of(getTensorOperands(op),
                       [&](Value value) { return isFree(value); });
@@ -176,13 +164,11 @@ int KernelPlan::getFirstStep(Operation *op) const {
 }
 
 bool KernelPlan::canShare(const Nest &nest, Operation *op) const {
-  const Gpu *gpu = findGpu(device);
-  if (!gpu || nest.members.empty())
-    return true;
-  return !addsUpInThreads(op, *gpu) &&
-         llvm::none_of(nest.members, [&](const auto &member) {
-           return addsUpInThreads(member.op, *gpu);
-         });
+  return nest.members.empty() ||
+         (!target.needsOwnNest(op) &&
+          llvm::none_of(nest.members, [&](const auto &member) {
+            return target.needsOwnNest(member.op);
+          }));
 }
 
 void KernelPlan::addToNest(const LoopOp &op, int first) {
@@ -268,8 +254,8 @@ void KernelPlan::place(Operation *op) {
     placeOwnLoop(op);
 }
 
-KernelPlan::KernelPlan(func::FuncOp function)
-    : function(function), device(sched::getDevice(function)) {
+KernelPlan::KernelPlan(const KernelTarget &target, func::FuncOp function)
+    : function(function), target(target), device(target.device) {
   Operation *terminator = function.front().getTerminator();
   for (Operation &op : function.front())
     if (hasOwnLoop(&op) || &op == terminator)

@@ -14,11 +14,10 @@
 #ifndef TANDEM_LIB_CONVERSION_KERNELS_KERNELPLAN_H
 #define TANDEM_LIB_CONVERSION_KERNELS_KERNELPLAN_H
 
+#include "Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "tandem/Analysis/Nest.h"
-#include "tandem/Device/Device.h"
-#include "tandem/Device/Gpu.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -27,15 +26,8 @@ namespace tandem {
 /// Whether the operator has a loop of its own (`cumsum`, `topk`, ...).
 bool hasOwnLoop(mlir::Operation *op);
 /// Whether to evaluate the body again costs more than to load its value.
-bool isExpensive(mlir::Operation *op);
+bool isExpensive(mlir::Operation *op, const KernelLimits &limits);
 bool hasReduction(mlir::Operation *op);
-
-/// Bytes of the scratch that sums of blocks may take.
-inline constexpr int64_t kMaxPartialBytes = 64 << 20;
-/// Whether `op` adds up rows, and as many blocks as fill a GPU cannot each have
-/// a result of their own: each element is one thread's then, which goes over
-/// the rows, and no other operator is in the same loops.
-bool addsUpInThreads(mlir::Operation *op, const Gpu &gpu);
 
 struct KernelPlan {
   struct Step {
@@ -46,7 +38,7 @@ struct KernelPlan {
     mlir::Operation *op = nullptr;
   };
 
-  explicit KernelPlan(mlir::func::FuncOp function);
+  KernelPlan(const KernelTarget &target, mlir::func::FuncOp function);
 
   /// Whether the value is evaluated wherever it is needed: a cheap function of
   /// the kernel's arguments at any index.
@@ -57,7 +49,8 @@ struct KernelPlan {
   mlir::Value getBase(mlir::Operation *op) const { return bases.lookup(op); }
 
   mlir::func::FuncOp function;
-  const Device &device;
+  const KernelTarget &target;
+  const Device &device; ///< the target's
   std::vector<Step> steps;
   /// Values that must lie in memory, arguments excluded.
   llvm::SetVector<mlir::Value> inMemory;

@@ -53,7 +53,7 @@ void NestEmitter::analyzeMembers() {
     MemberInfo &info = infos[index];
     info.generic = dyn_cast<linalg::GenericOp>(member.op);
     info.isReduction = hasReduction(member.op);
-    info.isExpensive = isExpensive(member.op);
+    info.isExpensive = isExpensive(member.op, kernel.plan.device.kernels);
     info.columns = getColumns(nest.getDomain(index));
     info.isRow = !info.isReduction && info.columns.empty();
     for (Value operand : member.op->getOperands())

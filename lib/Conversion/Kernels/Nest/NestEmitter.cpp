@@ -215,7 +215,8 @@ void NestEmitter::accumulateInMemory(unsigned member) {
 }
 
 /// A block of Philox is four words: with four neighbours side by side, whose
-/// blocks are seen to be one, it is computed once for them.
+/// blocks are seen to be one, it is computed once for them. Without vectors,
+/// neighbours are other threads'.
 int64_t NestEmitter::countNeighbours(int group) const {
   constexpr int64_t kWords = 4;
   bool draws = llvm::any_of(nest.members, [](const auto &member) {
@@ -227,7 +228,8 @@ int64_t NestEmitter::countNeighbours(int group) const {
         .wasInterrupted();
   });
   bool isWhole = nest.getSize(groups[group]) % kWords == 0;
-  return draws && isWhole && !kernel.isGpu() ? kWords : 1;
+  bool hasVectors = kernel.plan.device.kernels.vectorBits > 0;
+  return draws && isWhole && hasVectors ? kWords : 1;
 }
 
 SmallVector<Value> NestEmitter::emitColumnLoops(

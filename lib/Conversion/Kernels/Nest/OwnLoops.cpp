@@ -231,17 +231,13 @@ void Writer::topk(nn::TopkOp op) {
   // A step of merging costs about four of a pass that looks for one element.
   int64_t numPasses = llvm::Log2_64_Ceil(from.size);
   bool isSorted = static_cast<int64_t>(op.getK()) > 4 * (1 + numPasses);
-  int64_t numBuffers = k.isGpu() ? from.outer * from.inner : 1;
-  Value buffer = isSorted
-                     ? k.allocate(numBuffers * 2 * from.size, b.getI64Type())
-                     : Value();
   OpBuilder::InsertionGuard guard(b);
-  SmallVector<Value> rows = k.beginThreads({from.outer, from.inner});
+  SmallVector<int64_t> counts = {from.outer, from.inner};
+  SmallVector<Value> rows = k.beginThreads(counts);
   Value outer = rows[0], inner = rows[1];
-  if (isSorted && k.isGpu()) // each thread has its own
-    buffer = LLVM::GEPOp::create(
-        b, loc, buffer.getType(), b.getI64Type(), buffer,
-        ValueRange{mul(add(mul(outer, from.inner), inner), 2 * from.size)});
+  Value buffer =
+      isSorted ? k.allocateOwn(rows, counts, 2 * from.size, b.getI64Type())
+               : Value();
   Value base = add(mul(outer, from.size * from.inner), inner);
   Value to =
       add(mul(outer, static_cast<int64_t>(op.getK()) * from.inner), inner);
@@ -338,32 +334,11 @@ void Writer::maxPool(nn::MaxPoolOp op) {
   storeTo(op.getIndices(), at, found.index);
 }
 
-/// Images of all channels.
-static int64_t countImages(nn::MaxPoolOp op) {
-  ArrayRef<int64_t> shape = op.getValues().getType().getShape();
-  int64_t count = 1;
-  for (int64_t size : shape.drop_back(op.getKernel().size()))
-    count *= size;
-  return count;
-}
-
-LoopShare tandem::findOwnLoopShare(KernelEmitter &kernel, Operation *op) {
-  auto ofOuter = [](auto along) -> LoopShare {
-    return {.count = Around(along.getInput(), along.getDim()).outer};
-  };
-  return llvm::TypeSwitch<Operation *, LoopShare>(op)
-      .Case<nn::CumsumOp, nn::TopkOp>(ofOuter)
-      .Case([](nn::MaxPoolOp pool) -> LoopShare {
-        return {.count = countImages(pool)};
-      })
-      .Default([&](Operation *sum) { return findIndexSumShare(kernel, sum); });
-}
-
 void tandem::emitOwnLoop(KernelEmitter &kernel, Operation *op) {
   Writer writer(kernel);
   llvm::TypeSwitch<Operation *>(op)
       .Case([&](nn::CumsumOp cumsum) { writer.cumsum(cumsum); })
       .Case([&](nn::TopkOp topk) { writer.topk(topk); })
       .Case([&](nn::MaxPoolOp pool) { writer.maxPool(pool); })
-      .Default([&](Operation *sum) { emitIndexSum(kernel, sum); });
+      .Default([&](Operation *sum) { kernel.emitIndexSum(sum); });
 }

@@ -76,12 +76,6 @@ protected:
   mlir::Location loc;
 };
 
-/// Emits a `scatter_add` or `embedding_backward`, into the kernel's present
-/// part and further ones.
-void emitIndexSum(KernelEmitter &kernel, mlir::Operation *op);
-/// How parts share its loops on a CPU.
-LoopShare findIndexSumShare(KernelEmitter &kernel, mlir::Operation *op);
-
 } // namespace tandem
 
 #endif // TANDEM_LIB_CONVERSION_KERNELS_OWNLOOPS_H

@@ -1,12 +1,12 @@
-//===- IndexSums.cpp - sums at an index -----------------------------------===//
+//===- GpuIndexSum.cpp - sums at an index, on a GPU -----------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// On a GPU in one of two ways, both without an addition whose place in the
-// order depends on who comes first:
+// In one of two ways, both without an addition whose place in the order depends
+// on who comes first:
 //   chains  where an element gets few terms: a warp for each index finds the
 //           next position of the same index, and whether there is one before;
 //           a thread at the first one follows the chain. The order is that of
@@ -14,14 +14,11 @@
 //   chunks  where each gets many: a table of sums for each chunk of positions,
 //           added up in the order of chunks.
 //
-// On a CPU by loops over the positions; parts have ranges of what is beside the
-// dimension of the index.
-//
 //===----------------------------------------------------------------------===//
 
-#include "Nest/OwnLoops.h"
+#include "Gpu/GpuKernel.h"
+#include "Nest/IndexSum.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "tandem/Conversion/NNToLinalg/NNToLinalg.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -34,50 +31,13 @@ constexpr int64_t kEnoughThreads = 1 << 15;
 constexpr int64_t kMaxPositions = 1 << 21;
 
 namespace {
-class IndexSum : public OwnLoopEmitter {
+class GpuIndexSum : public IndexSum {
 public:
-  IndexSum(KernelEmitter &kernel, nn::ScatterAddOp op)
-      : OwnLoopEmitter(kernel), op(op), source(op.getSrc()),
-        indices(op.getIndex()), from(op.getSrc(), op.getDim()),
-        to(op.getResult(), op.getDim()), isOfRows(false) {}
-  IndexSum(KernelEmitter &kernel, nn::EmbeddingBackwardOp op)
-      : OwnLoopEmitter(kernel), op(op), source(op.getGrad()),
-        indices(op.getIndices()), from(op.getResult(), 0),
-        to(op.getResult(), 0), isOfRows(true) {
-    from.size = cast<RankedTensorType>(indices.getType()).getNumElements();
-  }
+  GpuIndexSum(GpuKernelEmitter &kernel, Operation *op)
+      : IndexSum(kernel, op), k(kernel) {}
   void emit();
-  LoopShare findShare() const;
 
 private:
-  /// A position in the indices, and in the source behind it.
-  struct Place {
-    Value outer, place, inner;
-  };
-  int64_t getNumElements() const { return to.outer * to.size * to.inner; }
-  int64_t getNumPositions() const {
-    return isOfRows ? from.size : from.outer * from.size * from.inner;
-  }
-  Type getComputed() const {
-    return getComputeType(getElementType(op->getResult(0)));
-  }
-  Value getPosition(const Place &at);
-  Value loadIndex(const Place &at);
-  Value loadSource(const Place &at);
-  Value getTarget(const Place &at, Value index);
-  Value getStart(Value at);
-  void beginUnlessInPlace();
-  Value isValid(Value index);
-  void beginChecked(Value index);
-  void addTo(Value sum, Value target, const Place &at);
-
-  bool isWidened() const {
-    return getComputed() != getElementType(op->getResult(0));
-  }
-  bool sharesOuter() const { return from.outer > 1; }
-  Value beginElements();
-  Value beginShared(int64_t count, bool isShared);
-  void emitOnCpu();
   int64_t countChunks() const;
   bool canChain() const;
   void addByChunks(int64_t chunks);
@@ -88,139 +48,9 @@ private:
   std::pair<Value, Value> findSame(const Place &at, Value lane, Value index);
   void followChains(int64_t links);
 
-  Operation *op;
-  Value source, indices;
-  Around from, to;
-  /// Whether an index is that of a whole row, not of one element.
-  bool isOfRows;
+  GpuKernelEmitter &k;
 };
 } // namespace
-
-//===----------------------------------------------------------------------===//
-// Places
-//===----------------------------------------------------------------------===//
-
-Value IndexSum::getPosition(const Place &at) {
-  if (isOfRows)
-    return at.place;
-  return add(mul(add(mul(at.outer, from.size), at.place), from.inner),
-             at.inner);
-}
-
-Value IndexSum::loadIndex(const Place &at) {
-  return k.load(k.getMemory(indices), getPosition(at), b.getI64Type());
-}
-
-Value IndexSum::loadSource(const Place &at) {
-  return load(
-      source,
-      add(mul(add(mul(at.outer, from.size), at.place), from.inner), at.inner));
-}
-
-Value IndexSum::getTarget(const Place &at, Value index) {
-  return add(mul(add(mul(at.outer, to.size), index), to.inner), at.inner);
-}
-
-/// What the operator adds to, zeros if nothing else, in the type in which it
-/// is computed.
-Value IndexSum::getStart(Value at) {
-  if (Value base = k.plan.getBase(op))
-    return load(base, at);
-  return constantScalar(b, loc, getComputed(), 0);
-}
-
-/// In place of what it adds to, the operator finds it there.
-void IndexSum::beginUnlessInPlace() {
-  if (Value base = k.plan.getBase(op))
-    k.beginIf(LLVM::ICmpOp::create(b, loc, LLVM::ICmpPredicate::ne,
-                                   k.getMemory(base),
-                                   k.getMemory(op->getResult(0))));
-}
-
-Value IndexSum::isValid(Value index) {
-  return compare(arith::CmpIPredicate::ult, index, k.constant(to.size));
-}
-
-/// Inserts into a branch that is taken where 0 <= index < size; elsewhere an
-/// error is reported.
-void IndexSum::beginChecked(Value index) {
-  auto choice = scf::IfOp::create(b, loc, TypeRange{}, isValid(index),
-                                  /*withElseRegion=*/true);
-  b.setInsertionPoint(choice.elseBlock()->getTerminator());
-  k.reportIndex(k.constant(getSite(op)), index, k.constant(to.size));
-  b.setInsertionPoint(choice.thenBlock()->getTerminator());
-}
-
-void IndexSum::addTo(Value sum, Value target, const Place &at) {
-  Value sofar = k.load(sum, target, getComputed());
-  k.store(sum, target, plus(sofar, loadSource(at)));
-}
-
-//===----------------------------------------------------------------------===//
-// On a CPU
-//===----------------------------------------------------------------------===//
-
-/// Elements that differ beside the dimension of the index have no term in
-/// common. A table in a wider type is one thread's.
-LoopShare IndexSum::findShare() const {
-  constexpr int64_t kLine = 16; // elements of f32 in a line of a cache
-  if (isWidened() || from.outer != to.outer || from.inner != to.inner)
-    return {};
-  if (sharesOuter())
-    return {.count = from.outer};
-  return {.count = from.inner, .unit = kLine};
-}
-
-/// A loop over the elements of the table.
-Value IndexSum::beginElements() {
-  if (!k.isShared())
-    return k.beginLoop(getNumElements());
-  auto [first, end] = k.getPartBounds();
-  int64_t each = to.size * to.inner;
-  if (sharesOuter())
-    return k.beginLoop({mul(first, each), mul(end, each)});
-  Value row = k.beginLoop(to.outer * to.size);
-  return add(mul(row, to.inner), k.beginLoop({first, end}));
-}
-
-Value IndexSum::beginShared(int64_t count, bool isShared) {
-  return k.isShared() && isShared ? k.beginLoop(k.getPartBounds())
-                                  : k.beginLoop(count);
-}
-
-void IndexSum::emitOnCpu() {
-  Value result = op->getResult(0), sum = k.getMemory(result);
-  if (isWidened())
-    sum = k.allocate(getNumElements(), getComputed());
-  {
-    OpBuilder::InsertionGuard guard(b);
-    if (!isWidened())
-      beginUnlessInPlace();
-    Value at = beginElements();
-    k.store(sum, at, getStart(at));
-  }
-  {
-    OpBuilder::InsertionGuard guard(b);
-    Place at;
-    auto beginInner = [&] {
-      at.inner = beginShared(from.inner, !sharesOuter());
-    };
-    at.outer = beginShared(from.outer, sharesOuter());
-    at.place = k.beginLoop(from.size);
-    if (!isOfRows)
-      beginInner();
-    Value index = loadIndex(at);
-    beginChecked(index);
-    if (isOfRows)
-      beginInner();
-    addTo(sum, getTarget(at, index), at);
-  }
-  if (!isWidened())
-    return;
-  OpBuilder::InsertionGuard guard(b);
-  Value at = k.beginLoop(getNumElements());
-  storeTo(result, at, k.load(sum, at, getComputed()));
-}
 
 //===----------------------------------------------------------------------===//
 // By chunks
@@ -228,17 +58,17 @@ void IndexSum::emitOnCpu() {
 
 /// As many as have each element get some 32 terms in each; 1 where columns
 /// alone are threads enough.
-int64_t IndexSum::countChunks() const {
+int64_t GpuIndexSum::countChunks() const {
   if (to.outer * to.inner >= kEnoughThreads)
     return 1;
   int64_t chunks = from.size / (kWarp * to.size);
-  return std::clamp<int64_t>(chunks, 1, k.gpu->maxPartialBlocks);
+  return std::clamp<int64_t>(chunks, 1, k.gpu.maxPartialBlocks);
 }
 
 /// Each thread has the elements of a table that differ in the one dimension,
 /// and adds to them in the order of `from`. One table of the result's type is
 /// the result.
-void IndexSum::addByChunks(int64_t chunks) {
+void GpuIndexSum::addByChunks(int64_t chunks) {
   Value result = op->getResult(0);
   bool isDirect = chunks == 1 && getComputed() == getElementType(result);
   int64_t table = 0, length = llvm::divideCeil(from.size, chunks);
@@ -271,7 +101,7 @@ void IndexSum::addByChunks(int64_t chunks) {
     addUpChunks(table, chunks);
 }
 
-void IndexSum::addUpChunks(int64_t table, int64_t chunks) {
+void GpuIndexSum::addUpChunks(int64_t table, int64_t chunks) {
   k.endPart();
   k.beginPart();
   OpBuilder::InsertionGuard guard(b);
@@ -293,14 +123,14 @@ void IndexSum::addUpChunks(int64_t table, int64_t chunks) {
 // By chains
 //===----------------------------------------------------------------------===//
 
-bool IndexSum::canChain() const {
+bool GpuIndexSum::canChain() const {
   return from.size > kWarp && from.size <= kMaxPositions &&
          getNumPositions() <= kMaxPositions;
 }
 
 /// For each position the next one of the same index, or the end; as its
 /// complement if the position is not the first one, or the index is not valid.
-void IndexSum::addByChains() {
+void GpuIndexSum::addByChains() {
   int64_t links = k.reserveScratch(getNumPositions() * sizeof(int64_t));
   emitStarts();
   emitLinks(links);
@@ -309,7 +139,7 @@ void IndexSum::addByChains() {
   followChains(links);
 }
 
-void IndexSum::emitStarts() {
+void GpuIndexSum::emitStarts() {
   OpBuilder::InsertionGuard guard(b);
   beginUnlessInPlace();
   Value at = k.beginThreads(getNumElements()).front();
@@ -318,8 +148,8 @@ void IndexSum::emitStarts() {
 
 /// The first position of the index, and the next one; from.size: none. Each
 /// lane looks at every 32nd.
-std::pair<Value, Value> IndexSum::findSame(const Place &at, Value lane,
-                                           Value index) {
+std::pair<Value, Value> GpuIndexSum::findSame(const Place &at, Value lane,
+                                              Value index) {
   Value end = k.constant(from.size), first, next;
   auto least = [&](Value x, Value y) -> Value {
     return arith::MinSIOp::create(b, loc, x, y);
@@ -353,11 +183,11 @@ std::pair<Value, Value> IndexSum::findSame(const Place &at, Value lane,
 
 /// A warp for each position. All warps of a block come to the same shuffles:
 /// those behind the last position look at that one.
-void IndexSum::emitLinks(int64_t links) {
-  int64_t positions = getNumPositions(), warps = k.gpu->blockThreads / kWarp;
+void GpuIndexSum::emitLinks(int64_t links) {
+  int64_t positions = getNumPositions(), warps = k.gpu.blockThreads / kWarp;
   int64_t groups = llvm::divideCeil(positions, warps);
   OpBuilder::InsertionGuard guard(b);
-  k.useBlocks(std::min(groups, k.gpu->maxBlocks), k.gpu->blockThreads);
+  k.useBlocks(std::min(groups, k.gpu.maxBlocks), k.gpu.blockThreads);
   auto loop = scf::ForOp::create(b, loc, k.getBlock(), k.constant(groups),
                                  k.getNumBlocks());
   b.setInsertionPoint(loop.getBody()->getTerminator());
@@ -386,7 +216,7 @@ void IndexSum::emitLinks(int64_t links) {
 
 /// A thread for each element of the source: at the first one of a chain it
 /// adds up all of it.
-void IndexSum::followChains(int64_t links) {
+void GpuIndexSum::followChains(int64_t links) {
   OpBuilder::InsertionGuard guard(b);
   SmallVector<Value> own = k.beginThreads({from.outer, from.size, from.inner});
   Place at{own[0], own[1], own[2]};
@@ -419,13 +249,7 @@ void IndexSum::followChains(int64_t links) {
   storeTo(op->getResult(0), target, loop.getResult(1));
 }
 
-//===----------------------------------------------------------------------===//
-// Both
-//===----------------------------------------------------------------------===//
-
-void IndexSum::emit() {
-  if (!k.isGpu())
-    return emitOnCpu();
+void GpuIndexSum::emit() {
   int64_t chunks = countChunks();
   if (chunks == 1 && canChain())
     addByChains();
@@ -433,16 +257,6 @@ void IndexSum::emit() {
     addByChunks(chunks);
 }
 
-static IndexSum makeIndexSum(KernelEmitter &kernel, Operation *op) {
-  if (auto scatter = dyn_cast<nn::ScatterAddOp>(op))
-    return IndexSum(kernel, scatter);
-  return IndexSum(kernel, cast<nn::EmbeddingBackwardOp>(op));
-}
-
-void tandem::emitIndexSum(KernelEmitter &kernel, Operation *op) {
-  makeIndexSum(kernel, op).emit();
-}
-
-LoopShare tandem::findIndexSumShare(KernelEmitter &kernel, Operation *op) {
-  return makeIndexSum(kernel, op).findShare();
+void GpuKernelEmitter::emitIndexSum(Operation *op) {
+  GpuIndexSum(*this, op).emit();
 }
