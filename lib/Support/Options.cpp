@@ -56,7 +56,8 @@ std::string OptionInfo::getFlag() const {
 
 const std::vector<PresetInfo> &getPresetTable() {
   static const std::vector<PresetInfo> table{
-#define TANDEM_PRESET(ID, NAME, ALIASES, HELP) PresetInfo{NAME, ALIASES, HELP},
+#define TANDEM_PRESET(ID, NAME, ALIASES, BATCH, HELP)                          \
+  PresetInfo{NAME, ALIASES, HELP, PresetBatch::BATCH},
 #include "tandem/Support/Presets.def"
   };
   return table;

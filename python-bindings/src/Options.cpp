@@ -8,6 +8,7 @@
 #include "Bindings.h"
 
 #include "tandem/Execution/Compile.h"
+#include "tandem/Execution/OptionValues.h"
 #include <algorithm>
 
 namespace tandem::python {
@@ -30,7 +31,10 @@ const char *typeOf(const OptionInfo &row) {
     return "bytes";
   case OptionType::Seconds:
     return "seconds";
+  case OptionType::Integer:
+    return "integer";
   case OptionType::Text:
+  case OptionType::Device:
     return "text";
   case OptionType::Texts:
     return "texts";
@@ -100,18 +104,29 @@ void bindOptions(nb::module_ &module) {
       .def_prop_ro("is_path", &get<&OptionTexts::isPath>)
       .def_prop_ro("is_compared", &get<&OptionTexts::isCompared>)
       .def_prop_ro("most", &get<&OptionTexts::most>)
-      .def_prop_ro("help", &get<&OptionTexts::help>)
+      .def_prop_ro("choices", &getChoices)
+      .def_prop_ro("help", &getHelp)
       .def_prop_ro("python", &get<&OptionTexts::python>)
-      .def_prop_ro("expected", &get<&OptionTexts::expected>);
+      .def_prop_ro("expected", &getExpected);
+  nb::enum_<PresetBatch>(module, "PresetBatch")
+      .value("WHOLE", PresetBatch::Whole)
+      .value("DATA", PresetBatch::Data)
+      .value("DATA_OF_SEVERAL", PresetBatch::DataOfSeveral)
+      .value("ALL", PresetBatch::All);
   nb::class_<PresetInfo>(module, "PresetInfo")
       .def_ro("name", &PresetInfo::name)
-      .def_ro("help", &PresetInfo::help);
+      .def_ro("help", &PresetInfo::help)
+      .def_ro("batch", &PresetInfo::batch);
+  module.attr("default_preset") = kDefaultPreset;
   module.def("option_table", &getOptionTable,
              "The rows of Options.def, in its order.");
   module.def(
       "parse_byte_size",
       [](const std::string &text) { return parseByteSize(text); },
       "Bytes of a text such as '24GiB'; None for another one.");
+  module.def("has_architecture", &hasArchitecture, nb::arg("device"),
+             nb::arg("architecture"),
+             "Whether code for the device can be made for the architecture.");
   module.def("preset_table", &getPresetTable, "The rows of Presets.def.");
 }
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 import tandem
 from tandem.base import options
+from tandem.commands import verify
 from tandem.commands._planner import add_planner_arguments, planner_options
 from tandem.errors import CompileError, TandemError
 
@@ -131,3 +132,53 @@ def test_a_plan_is_a_preset_or_a_file(tmp_path):
     assert options.make_options(plan="zero").preset == "zero"
     path = tmp_path / "plan.txt"
     assert options.make_options(plan=path).plan_file == str(path)
+
+
+def test_names_of_devices_come_from_the_descriptions():
+    (row,) = options.named_command_rows("device")
+    assert row.choices == ["cpu", "cuda"]
+    assert row.help == "Device to compile for: cpu or cuda. Default: cpu."
+    text = "device is 3, expected the name of a device: 'cpu' or 'cuda'"
+    with pytest.raises(CompileError, match=text):
+        options.make_options(device=3)
+
+
+def test_code_is_emulated_where_its_libraries_are_named(monkeypatch):
+    def architecture(**given):
+        return options.make_options(**given).architecture
+
+    monkeypatch.delenv("TANDEM_CUDA_LIBRARIES", raising=False)
+    assert architecture(device="cuda") == ""
+    monkeypatch.setenv("TANDEM_CUDA_LIBRARIES", "/a/folder")
+    assert architecture(device="cuda") == "emulated"
+    assert architecture(device="cuda", architecture="sm_90") == "sm_90"
+    assert architecture() == architecture(device="cpu") == architecture(device="tpu") == ""
+
+
+def test_how_a_plan_splits_a_batch():
+    kinds = options.native().PresetBatch
+    assert options.default_preset() == "data-parallel"
+    assert options.preset_of_batch(kinds.WHOLE) == "replicate"
+    assert {name: options.batch_of_plan(name) for name in options.preset_names()} == {
+        "replicate": kinds.WHOLE,
+        "data-parallel": kinds.DATA,
+        "zero": kinds.DATA,
+        "tensor-parallel": kinds.DATA_OF_SEVERAL,
+        "expert-parallel": kinds.ALL,
+    }
+    assert options.batch_of_plan(None) == options.batch_of_plan("a/plan.txt") == kinds.DATA
+
+
+def test_arguments_of_verify_come_from_the_table(capsys):
+    parser = argparse.ArgumentParser()
+    verify.add_arguments(parser)
+    given = parser.parse_args(["model.py", "--seed", "-3", "--threads", "2", "--device", "cuda"])
+    assert (given.seed, given.threads, given.device) == (-3, 2, "cuda")
+    given = parser.parse_args(["model.py", "--gradient-sums", "bf16", "--precision", "bf16"])
+    assert (given.seed, given.threads, given.device) == (0, 1, None)
+    assert (given.gradient_sums, given.precision) == ("bf16", "bf16")
+    with pytest.raises(SystemExit):
+        parser.parse_args(["model.py", "--device", "tpu"])
+    assert (
+        "invalid choice: 'tpu' (choose from 'cpu', 'cuda', 'reference')" in capsys.readouterr().err
+    )

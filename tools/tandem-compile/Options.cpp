@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Options.h"
+#include "tandem/Execution/OptionValues.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Path.h"
@@ -178,7 +179,7 @@ static void printHelp() {
   for (const OptionInfo &row : getOptionTable())
     if (isFlag(row))
       printRow((row.getFlag() + " " + asRef(row.texts.value)).str(),
-               row.texts.help);
+               getHelp(row));
   llvm::outs() << kToolHelp << "presets:\n";
   for (const PresetInfo &preset : getPresetTable())
     printRow(preset.name, preset.help);

@@ -20,13 +20,11 @@ ProgramBuilder makeBuilder(const Effort &effort,
                            const std::vector<Axis> &mesh) {
   ProgramBuilder builder(mesh);
   builder.addQueue(QueueRole::Communication, "comm");
-  if (effort.device != "cpu") {
-    constexpr int64_t alignment = 256;
-    Target target = builder.get().target;
-    target.device = effort.device;
-    builder.setTarget(std::move(target));
-    builder.setMemorySpaces({{"device", MemoryKind::Device, alignment}});
-  }
+  // No kernel is measured, so any architecture of the device will do.
+  Target target = builder.get().target;
+  target.device = effort.device;
+  builder.setTarget(std::move(target));
+  builder.setMemorySpaces(findDevice(effort.device)->memorySpaces);
   return builder;
 }
 

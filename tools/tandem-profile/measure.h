@@ -13,6 +13,7 @@
 #ifndef TANDEM_TOOLS_TANDEM_PROFILE_MEASURE_H
 #define TANDEM_TOOLS_TANDEM_PROFILE_MEASURE_H
 
+#include "tandem/Device/Device.h"
 #include "tandem_rt/processes.h"
 #include "tandem_rt/program_builder.h"
 #include "tandem_rt/session.h"
@@ -23,7 +24,7 @@ namespace tandem::profile {
 
 /// How long, on what, and with how many ranks.
 struct Effort {
-  std::string device = "cpu";
+  std::string device{kDefaultDevice};
   int64_t ranks = 4;
   int threads = 1;
   /// A step repeats its command until it takes so many seconds.

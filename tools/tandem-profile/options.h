@@ -8,6 +8,7 @@
 #ifndef TANDEM_TOOLS_TANDEM_PROFILE_OPTIONS_H
 #define TANDEM_TOOLS_TANDEM_PROFILE_OPTIONS_H
 
+#include "tandem/Device/Device.h"
 #include "tandem_rt/status.h"
 #include <cstdint>
 #include <string>
@@ -20,9 +21,9 @@ struct Options {
   std::string name = "local"; ///< The cluster's name.
   /// Devices, of all processes; 0: one per process, or four in one.
   int64_t ranks = 0;
-  std::string device = "cpu"; ///< What to measure.
-  int threads = 1;            ///< Cores of one rank's compute thread.
-  bool quick = false;         ///< Fewer sizes, shorter runs.
+  std::string device{kDefaultDevice}; ///< What to measure.
+  int threads = 1;                    ///< Cores of one rank's compute thread.
+  bool quick = false;                 ///< Fewer sizes, shorter runs.
   bool help = false;
 
   std::string computation;         ///< Whose devices to take; empty: measure.

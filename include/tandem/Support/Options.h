@@ -44,7 +44,11 @@ enum class OptionType {
   Bytes,
   /// At least 0.
   Seconds,
+  /// Of either sign.
+  Integer,
   Text,
+  /// The name of a device.
+  Device,
   Texts,
   /// Whatever the reader takes.
   Any,
@@ -83,7 +87,8 @@ struct OptionTexts {
   int64_t most = 0;
   /// What it does, for all readers; and what only Python's have to know.
   std::string_view help, python = "";
-  /// What a value of another type is told.
+  /// What a value of another type is told. In this and in `help`, the values
+  /// of an option that has few stand for `{choices}`.
   std::string_view expected = "";
 };
 
@@ -118,13 +123,32 @@ std::optional<std::string> makeKeyText(const Options &options);
 /// The parts with their lengths, so that no part can pass for two.
 std::string joinParts(const std::vector<std::string> &parts);
 
+/// Over which axes of the mesh a preset splits the rows of a batch.
+enum class PresetBatch {
+  /// None: every rank has all rows.
+  Whole,
+  /// `data`, or the only one.
+  Data,
+  /// `data`, where there are several.
+  DataOfSeveral,
+  All,
+};
+
 /// A row of Presets.def.
 struct PresetInfo {
   std::string_view name;
   /// With commas between.
   std::string_view aliases;
   std::string_view help;
+  PresetBatch batch;
 };
+
+/// The preset of a compilation that names no plan.
+inline constexpr std::string_view kDefaultPreset =
+#define TANDEM_PRESET(ID, NAME, ALIASES, BATCH, HELP)
+#define TANDEM_DEFAULT_PRESET(ID, NAME, ALIASES, BATCH, HELP) NAME
+#include "tandem/Support/Presets.def"
+    ;
 
 const std::vector<PresetInfo> &getPresetTable();
 

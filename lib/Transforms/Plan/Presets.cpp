@@ -78,7 +78,7 @@ static constexpr Preset kTensorParallel{
 static constexpr Preset kExpertParallel{true, kExpert, splitExperts,
                                         "expert weights to split"};
 static constexpr NamedPreset kPresets[] = {
-#define TANDEM_PRESET(ID, NAME, ALIASES, HELP) {NAME, ALIASES, k##ID},
+#define TANDEM_PRESET(ID, NAME, ALIASES, ...) {NAME, ALIASES, k##ID},
 #include "tandem/Support/Presets.def"
 };
 

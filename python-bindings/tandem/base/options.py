@@ -19,6 +19,8 @@ from .pins import check_pins
 
 # A preset or a file: two members of the record.
 _PLAN = "plan"
+# The architecture that stands for a GPU in tests.
+_EMULATED = "emulated"
 # What the record has for a value that was not given, and what Python has.
 _ABSENT = {"text": ("", None), "bytes": (-1, None), "texts": ([], ()), "seconds": (0, 0)}
 
@@ -31,6 +33,24 @@ def rows():
 
 def preset_names():
     return [preset.name for preset in native().preset_table()]
+
+
+def default_preset():
+    """The name of the preset of a step without a plan."""
+    return native().default_preset
+
+
+def preset_of_batch(batch):
+    """The name of the first preset that splits a batch so, a member of `native().PresetBatch`."""
+    return next(preset.name for preset in native().preset_table() if preset.batch == batch)
+
+
+def batch_of_plan(plan):
+    """The member of `native().PresetBatch` that says how a plan is taken to split a batch: a preset's own, and of
+    another plan that of the default preset.
+    """
+    of = {preset.name: preset.batch for preset in native().preset_table()}
+    return of[plan if isinstance(plan, str) and plan in of else default_preset()]
 
 
 def default_of(row):
@@ -59,6 +79,17 @@ def planner_rows():
 def command_rows():
     """The arguments of commands that compile."""
     return [row for row in rows() if row.is_command]
+
+
+def planning_rows():
+    """Of `command_rows`, those that the stages up to `plan` read."""
+    return [row for row in command_rows() if _is_planner(row) and row.reader != "compiler"]
+
+
+def named_command_rows(*names):
+    """The `command_rows` of these names."""
+    of = {row.name: row for row in command_rows()}
+    return [of[name] for name in names]
 
 
 def with_defaults(rows, given, function):
@@ -127,6 +158,7 @@ def _check_text(row, value):
 _CHECKS = {
     "flag": _check_flag,
     "count": _check_count,
+    "integer": lambda row, value: value,
     "bytes": _check_bytes,
     "text": _check_text,
     "seconds": lambda row, value: check_time_limit(value),
@@ -168,11 +200,15 @@ def make_options(**given):
         record.plan_file = os.fspath(plan)
     else:
         record.preset = plan or ""
-    # Where the libraries of an emulated GPU are named, code is for that.
-    is_emulated = values["architecture"] is None and os.environ.get("TANDEM_CUDA_LIBRARIES")
-    if values["device"] == "cuda" and is_emulated:
-        record.architecture = "emulated"
+    if values["architecture"] is None and _is_emulated(record.device):
+        record.architecture = _EMULATED
     return record
+
+
+def _is_emulated(device):
+    """Whether the device has an emulated architecture, and the libraries of that are named."""
+    named = os.environ.get("TANDEM_CUDA_LIBRARIES")
+    return bool(named) and native().has_architecture(device, _EMULATED)
 
 
 # ===----------------------------------------------------------------------=== #
@@ -227,10 +263,14 @@ def documented(function):
     return function
 
 
-def add_arguments(parser, rows):
-    """Arguments for a parser of `argparse`, whose values are keywords of `compile_module`."""
+def add_arguments(parser, rows, choices=None, notes=None):
+    """Arguments for a parser of `argparse`, whose values are keywords of `compile_module` or `tandem.compile`.
+
+    `choices` has by name all values of a row, where these are few; `notes` what a command adds to its help.
+    """
     for row in rows:
-        common = dict(dest=row.name, help=row.help.replace("%", "%%"), default=default_of(row))
+        text = f"{row.help} {(notes or {}).get(row.name, '')}".strip()
+        common = dict(dest=row.name, help=text.replace("%", "%%"), default=default_of(row))
         if row.type == "flag":
             action = "store_false" if row.flag.startswith("--no-") else "store_true"
             parser.add_argument(row.flag, action=action, **common)
@@ -238,5 +278,7 @@ def add_arguments(parser, rows):
             common["default"] = []
             parser.add_argument(row.flag, action="append", metavar=row.value, **common)
         else:
-            kind = {"count": int, "seconds": float}.get(row.type, str)
-            parser.add_argument(row.flag, type=kind, metavar=row.value, **common)
+            kind = {"count": int, "integer": int, "seconds": float}.get(row.type, str)
+            values = (choices or {}).get(row.name)
+            metavar = None if values else row.value
+            parser.add_argument(row.flag, type=kind, metavar=metavar, choices=values, **common)

@@ -1,5 +1,6 @@
 """Options that all commands on model files share."""
 
+from ..base import options as table
 from ..capture.exported_file import SUFFIX, load_exported_file
 from ..capture.model_file import DTYPES, load_model_file
 from ..errors import ModelFileError
@@ -31,23 +32,11 @@ def add_model_arguments(parser, dtype):
         choices=list(DTYPES),
         help=f"type of parameters (default: {dtype}; with --precision float32; export keeps the types of a .pt2 file)",
     )
-    parser.add_argument(
-        "--precision",
-        choices=list(PRECISIONS),
-        help="type of products, as under torch.autocast; parameters stay in float32",
-    )
-    parser.add_argument(
-        "--gradient-sums",
-        choices=GRADIENT_SUMS,
-        default=GRADIENT_SUMS[0],
-        help="type in which bf16 gradients are summed over microbatches and ranks"
-        f" (default: {GRADIENT_SUMS[0]})",
-    )
-    parser.add_argument(
-        "--seed",
-        type=int,
-        default=0,
-        help="seed of initial weights and random numbers (default: 0)",
+    table.add_arguments(
+        parser,
+        table.named_command_rows("precision", "gradient_sums", "seed"),
+        choices={"precision": list(PRECISIONS), "gradient_sums": GRADIENT_SUMS},
+        notes={"seed": "Also of the initial weights. Default: 0."},
     )
 
 

@@ -3,10 +3,12 @@
 import tempfile
 from pathlib import Path
 
+from ..base import options as table
 from ..errors import ModelFileError
 from ..session.compile import compile_module
 from ..session.step import Step
-from ..verify.compare import LARGEST_FACTOR, MANY, RMS_FACTOR, TOLERANCES, table
+from ..verify.compare import LARGEST_FACTOR, MANY, RMS_FACTOR, TOLERANCES
+from ..verify.compare import table as comparison_table
 from ..verify.reference import STAGES, run_reference
 from ..verify.verify import STEPS, TWINS, judge, make_subject, run_step
 from ._model import add_model_arguments, check_number, load
@@ -15,6 +17,8 @@ from ._planner import add_planner_arguments, planner_options
 HELP = "train a model file in eager PyTorch and in Tandem, and compare every loss, gradient and parameter"
 
 _MOST_STEPS = 2**20
+# Not a device of the compiler: the interpreter of IR.
+_REFERENCE = "reference"
 _TOLERANCES = ", ".join(
     f"{str(dtype).removeprefix('torch.')} {tolerance:g}" for dtype, tolerance in TOLERANCES.items()
 )
@@ -36,19 +40,23 @@ def add_arguments(parser):
     parser.add_argument(
         "--steps", type=int, default=STEPS, help=f"training steps (default: {STEPS})"
     )
-    parser.add_argument(
-        "--device",
-        choices=("cpu", "cuda", "reference"),
-        default="cpu",
-        help="cuda: the GPU, or the emulated one named by TANDEM_CUDA_LIBRARIES; reference: interpret the IR, without kernels",
+    device, threads = table.named_command_rows("device", "threads")
+    table.add_arguments(
+        parser,
+        [device],
+        choices={"device": [*device.choices, _REFERENCE]},
+        notes={
+            "device": "A GPU is the emulated one where TANDEM_CUDA_LIBRARIES names its libraries."
+            f" {_REFERENCE}: interpret the IR, without kernels."
+        },
     )
     parser.add_argument(
         "--stage",
         choices=STAGES,
         default=STAGES[-1],
-        help="--device reference: the last compiler stage",
+        help=f"--device {_REFERENCE}: the last compiler stage",
     )
-    parser.add_argument("--threads", type=int, default=1, help="cores per rank (default: 1)")
+    table.add_arguments(parser, [threads], notes={"threads": "Default: 1."})
     parser.add_argument("--show-plan", action="store_true", help="print the plan first")
 
 
@@ -97,16 +105,16 @@ def summary(rows):
 
 def run(options):
     check_number("--steps", options.steps, _MOST_STEPS)
-    check_number("--threads", options.threads, 4096)
+    check_number("--threads", options.threads, table.named_command_rows("threads")[0].most)
     file = load(options, options.dtype or ("float32" if options.precision else "float64"))
     if file.loss is None:
         raise ModelFileError(
             f"{file.path}: has no loss, expected --loss FILE.py:function and --optimizer NAME,lr=..."
         )
     subject = make_subject(file, options.steps, options.seed, options.gradient_sums)
-    history = (_run_reference if options.device == "reference" else _run_program)(options, subject)
+    history = (_run_reference if options.device == _REFERENCE else _run_program)(options, subject)
     rows = judge(subject, history)
-    print(table(rows, subject.training.tolerance))
+    print(comparison_table(rows, subject.training.tolerance))
     text, passed = summary(rows)
     print(f"verify: {'passed' if passed else 'FAILED'}: {text}")
     return 0 if passed else 1

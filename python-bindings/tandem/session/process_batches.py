@@ -17,6 +17,7 @@ from ..base import job as jobs
 from ..base import tree
 from ..base.meshes import axes_of
 from ..base.native import native
+from ..base.options import batch_of_plan
 from ..base.reading import guarded
 from ..errors import BatchError, CompileError, JobError, RunError, StateError, shown
 from ..tracing.arguments import kind_of, text_of
@@ -40,9 +41,10 @@ def check_processes(mesh, processes):
 
 def _axes_of_batch(mesh, plan):
     """The indices of the axes over which a plan is taken to split the batch; it is checked when it is there."""
-    if plan == "expert-parallel":
+    kinds, batch = native().PresetBatch, batch_of_plan(plan)
+    if batch == kinds.ALL:
         return list(range(len(mesh)))
-    if plan == "replicate" or (plan == "tensor-parallel" and len(mesh) == 1):
+    if batch == kinds.WHOLE or (batch == kinds.DATA_OF_SEVERAL and len(mesh) == 1):
         return []
     named = [index for index, (name, _) in enumerate(mesh) if name == "data"]
     return named or ([0] if len(mesh) == 1 else [])

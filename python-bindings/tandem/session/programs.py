@@ -19,7 +19,7 @@ from ..base import job as jobs
 from ..base import progress
 from ..base.native import native
 from ..base.notices import tell
-from ..base.options import preset_names
+from ..base.options import default_preset, preset_names, preset_of_batch
 from ..base.reading import guarded
 from ..base.tree import outline
 from ..base.types import DTYPES, widened
@@ -453,7 +453,7 @@ class Programs:
         mesh = {axis.name: axis.size for axis in program.mesh}
         plan = _preset(planner, mesh)
         stored = [session.program for session in self.sessions]
-        ways = [(plan, planner["micro"]), (plan, 1), ("replicate", 1)]
+        ways = [(plan, planner["micro"]), (plan, 1), (_whole_preset(), 1)]
         # A process that has a part of the rows cannot compute all.
         ways = ways[:-1] if self._recipe.processes.parts > 1 else ways
         *first, last = ways[:1] if trains else ways
@@ -477,7 +477,12 @@ def _preset(planner, mesh):
     plan = planner["plan"]
     if planner["search"] is None and (plan is None or plan in preset_names()):
         return plan
-    return "data-parallel" if "data" in mesh or len(mesh) < 2 else "replicate"
+    return default_preset() if "data" in mesh or len(mesh) < 2 else _whole_preset()
+
+
+def _whole_preset():
+    """The preset that computes a batch of any size, whole on every rank."""
+    return preset_of_batch(native().PresetBatch.WHOLE)
 
 
 def describe(step, words):

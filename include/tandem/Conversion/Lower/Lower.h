@@ -27,7 +27,7 @@ namespace tandem {
 struct LowerOptions : mlir::PassPipelineOptions<LowerOptions> {
   Option<std::string> device{
       *this, "device",
-      llvm::cl::desc("What to compile for; default: what the module names, "
+      llvm::cl::desc("Device to compile for; default: the one of the module, "
                      "else a CPU")};
 };
 

@@ -72,7 +72,7 @@ struct PlanOptions : mlir::PassPipelineOptions<PlanOptions> {
 #include "tandem/Support/Options.def"
   } /// The preset that is given, or the default.
   llvm::StringRef getPreset() const {
-    return preset.empty() ? llvm::StringRef("data-parallel")
+    return preset.empty() ? llvm::StringRef(kDefaultPreset)
                           : llvm::StringRef(preset);
   }
 };
