@@ -82,9 +82,6 @@ private:
   int64_t maxInlineBytes() const;
   Parts cut(const Shape &whole) const;
 
-  const std::vector<size_t> &targetsOf(size_t process) const {
-    return targets[process];
-  }
   size_t perPart(size_t from, size_t to) const {
     return targets[to].size() * places.owned[from].size();
   }

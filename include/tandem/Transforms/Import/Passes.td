@@ -28,7 +28,9 @@ def MergeEqualPass : Pass<"tandem-merge-equal", "::mlir::func::FuncOp"> {
 def NumberOperatorsPass : Pass<"tandem-number-operators", "::mlir::func::FuncOp"> {
   let summary = "Gives each operator an nn.id, in the order of the text";
   let description = [{
-    Gives each operator an `nn.id`, in the order of the text.
+    After this pass, the operators of the step have `nn.id` = 0, 1, 2, ... in the
+    order of the text. An `nn.id` that was there is replaced. Plans, pins and
+    timelines name operators by it.
   }];
 }
 

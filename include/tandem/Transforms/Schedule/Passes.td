@@ -12,14 +12,14 @@ include "mlir/Pass/PassBase.td"
 
 def AssignSlotsPass : Pass<"tandem-assign-slots", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::tandem::sched::SchedDialect"];
-  let summary = "Gives each operator its stage, strand and queue";
+  let summary = "Gives each operator its HiDup stage, strand and queue";
   let description = [{
     Gives each operator a slot, as attribute `sched.slot`, if it has no
-    stage.
+    HiDup stage.
   }];
   let options = [
     Option<"pieces", "pieces", "unsigned", "16",
-           "Stages per pass, at most">,
+           "HiDup stages per pass, at most">,
   ];
 }
 
@@ -34,10 +34,10 @@ def CutWaitingPass : Pass<"tandem-cut-waiting", "::mlir::func::FuncOp"> {
 
 def FollowPlanPass : Pass<"tandem-follow-plan", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::tandem::sched::SchedDialect"];
-  let summary = "Gives each operator the slot of its stage in the plan, if the plan has stages";
+  let summary = "Gives each operator the slot of its HiDup stage, if the plan has such stages";
   let description = [{
-    Gives each operator the slot of its stage, if the plan has stages.
-    Fails with an error at an operator that reads what a later slot makes.
+    Gives each operator the slot of its HiDup stage, if the plan has such
+    stages. Fails with an error at an operator that reads what a later slot makes.
   }];
 }
 
@@ -54,14 +54,22 @@ def CombineWaitingPass : Pass<"tandem-combine-waiting", "::mlir::func::FuncOp"> 
 def FormStepsPass : Pass<"tandem-form-steps", "::mlir::func::FuncOp"> {
   let summary = "Puts the operators of each slot into steps of the queues";
   let description = [{
-    Makes steps of the operators of each slot.
+    Before, each operator but sources has a slot (`sched.slot`). After, the
+    function holds `sched.step`s in the order of slots. The operators of a slot
+    that compute are one step. Of those that communicate, a collective that
+    waits is a step of its own; others are joined, apart from moves. Each step
+    makes the sources again that it reads. No step waits for an event yet.
   }];
 }
 
 def PlaceEventsPass : Pass<"tandem-place-events", "::mlir::func::FuncOp"> {
   let summary = "Lets steps wait for the steps of other queues that they need";
   let description = [{
-    Lets steps wait for those of other queues that they need.
+    Before, steps wait for no events. After, a step waits (`after`) for the last
+    step of each other queue whose results it reads, unless it knows already
+    that this one is done. An update also waits for the loss. A step that
+    gathers waits for the HiDup stage before the present one, so that gathered
+    values do not pile up.
   }];
 }
 
@@ -77,7 +85,14 @@ def TimelinePass : Pass<"tandem-timeline", "::mlir::func::FuncOp"> {
 def VerifyScheduledPass : Pass<"tandem-verify-scheduled", "::mlir::func::FuncOp"> {
   let summary = "Checks the exit of the schedule stage: steps only, collectives on queues that communicate, every read of another queue awaited";
   let description = [{
-    The exit of the stage.
+    Fails with an error at the first operator that breaks one of these rules:
+
+    * The function holds steps only.
+    * Collectives are on queues that communicate. Other operators are on queues
+      that compute, except moves in a step of their own.
+    * A step reads a value of another queue only behind its event.
+    * The steps of a queue have the order of their HiDup stages and strands.
+    * No parameter is updated before the loss is known.
   }];
 }
 

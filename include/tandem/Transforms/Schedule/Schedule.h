@@ -53,7 +53,7 @@ struct ScheduleOptions : mlir::PassPipelineOptions<ScheduleOptions> {
   Option<unsigned> pieces{
       *this, "pieces",
       llvm::cl::desc(
-          "Into how many stages a pass is cut, at most, for the sake "
+          "Into how many HiDup stages a pass is cut, at most, for the sake "
           "of gathering parameters and of summing gradients beside "
           "computation"),
       llvm::cl::init(16)};
