@@ -4,13 +4,17 @@ test_checkpoint.py has the random numbers of the second run.
 """
 
 import copy
+import os
 import re
+import sys
 from functools import partial
+from pathlib import Path
 
 import pytest
 import tandem
 import torch
 import torch.nn.functional as F
+from forked import Forks
 from torch import nn
 from torch.utils.checkpoint import (
     CheckpointPolicy,
@@ -19,6 +23,7 @@ from torch.utils.checkpoint import (
     create_selective_checkpoint_contexts,
 )
 
+BUILD = Path(os.environ.get("TANDEM_BUILD", Path(__file__).resolve().parents[2] / "build"))
 WIDTH, LENGTH, VOCABULARY = 8, 16, 11
 
 
@@ -175,6 +180,41 @@ def test_training_is_that_of_eager(form):
     )
 
 
+def train(run, device):
+    """Losses, gradients of the last step, parameters; by two strands and two parts of the batch."""
+    torch.manual_seed(3)
+    model = Gpt(run, 2).double()
+    options = {"mesh": "data=2", "micro": 2, "accumulate": 2, "batch": "global"}
+    first, *more = batches(3)
+    step = tandem.compile(
+        model, loss_fn, adam(model), first, gradients=True, seed=7, device=device, **options
+    )
+    losses = [step(batch).item() for batch in (first, *more)]
+    return torch.tensor(losses), dict(step.gradients()), step.state_dict()
+
+
+def work(device):
+    found, expected = (train(run, device) for run in (FORMS["not reentrant"], plain))
+    torch.testing.assert_close(found, expected, atol=1e-12, rtol=1e-9)
+    print("equal")
+
+
+@pytest.mark.parametrize("device, processes", [("cpu", 2), ("cuda", 1)])
+def test_training_is_that_of_the_step_without(device, processes, tmp_path):
+    """Two processes over Gloo, and the emulated GPU."""
+    environment = {"OMP_NUM_THREADS": "1"}
+    if device == "cuda":
+        if not (BUILD / "emulator/libcuda.so.1").exists():
+            pytest.skip("built without TANDEM_CUDA")
+        emulator = {"TANDEM_CUDA_LIBRARIES": str(BUILD / "emulator"), "TANDEM_SHARE_GPU": "1"}
+        environment |= emulator
+    forks, arguments = Forks(tmp_path, environment), [__file__, device]
+    alone = processes == 1
+    started = [forks.start(arguments)] if alone else forks.start_job(processes, arguments)
+    ends = [child.finish() for child in started]
+    assert [(code, out) for code, out, _ in ends] == [(0, "equal\n")] * processes, ends
+
+
 @pytest.mark.parametrize("use_reentrant", [False, True])
 def test_training_of_transformers_is_that_of_eager(use_reentrant):
     transformers = pytest.importorskip("transformers")
@@ -281,3 +321,7 @@ def test_a_region_that_changes_is_an_error(options, reason):
         rf"test_checkpointed.py:{at}: the checkpointed region computes something else .*{reason}"
     )
     assert re.search(expected, refused(loss_fn))
+
+
+if __name__ == "__main__":
+    work(*sys.argv[1:])
