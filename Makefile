@@ -5,7 +5,7 @@ BUILD ?= build
 JOBS ?= $(shell nproc)
 export TANDEM_BUILD := $(abspath $(BUILD))
 
-.PHONY: help setup setup-cuda build test sanitizers faults mutants fuzz demo demo-hosts demo-cuda verify bench bench-search bench-cpu bench-compile bench-overlap bench-overhead bench-networks bench-checkpoint bench-startup bench-waiting coverage conformance zoo wheel wheel-smoke docs check-gcc format lint clean
+.PHONY: help setup setup-cuda build test sanitizers faults mutants fuzz demo demo-hosts demo-cuda verify bench bench-search bench-cpu bench-compile bench-overlap bench-overhead bench-networks bench-checkpoint bench-recompute bench-startup bench-waiting coverage conformance zoo wheel wheel-smoke docs check-gcc format lint clean
 
 help: ## List all targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -72,6 +72,9 @@ bench-overhead: build ## Overhead of the runtime: a step of a tiny model
 bench-checkpoint: build ## Time to save a checkpoint of 1 GB against dd
 	@.venv/bin/python benchmarks/checkpoint.py --check --json $(BUILD)/bench/checkpoint.json
 
+bench-recompute: build ## Peak memory against what is made again, beside PyTorch (10 minutes; CHECK=1; AGAIN=1 measures PyTorch)
+	@.venv/bin/python benchmarks/recompute.py $(if $(AGAIN),--measure-pytorch) $(if $(CHECK),--check) --json $(BUILD)/bench/recompute.json --figures $(BUILD)/bench
+
 coverage: build ## Train models of transformers and layers of torch.nn against eager (CHECK=1 AGAIN=1)
 	@.venv/bin/python benchmarks/coverage.py --jobs $(JOBS) $(if $(AGAIN),--again) $(if $(CHECK),--check)
 
@@ -90,7 +93,7 @@ bench-waiting: build ## Time to first step by stage, for models of zoos (RUNS=1)
 bench-startup: build ## Time to first step of GPT-2 small, cold and warm
 	@.venv/bin/python benchmarks/startup.py --check --json $(BUILD)/bench/startup.json
 
-bench: bench-cpu bench-search bench-compile bench-overhead bench-checkpoint bench-startup ## Run all benchmarks that need no root (JSON in build/bench)
+bench: bench-cpu bench-search bench-compile bench-overhead bench-checkpoint bench-recompute bench-startup ## Run all benchmarks that need no root (JSON in build/bench)
 
 wheel: setup ## Build a manylinux_2_36 wheel with its libraries in build/wheel
 	@scripts/build $(BUILD) $(JOBS) --target wheel-tools

@@ -10,15 +10,15 @@ COLOURS = ("#1f5fa8", "#c8501e", "#2e8b57", "#8a4fa8", "#b8860b", "#4a4a4a", "#c
 
 
 class Axis:
-    """Maps values to pixels from `begin` to `end`."""
+    """Maps values to pixels from `begin` to `end`; a linear one starts at `origin`."""
 
-    def __init__(self, label, values, begin, end, logarithmic):
+    def __init__(self, label, values, begin, end, logarithmic, origin=0.0):
         self.label, self.begin, self.end, self.logarithmic = label, begin, end, logarithmic
         low, high = min(values), max(values)
         if logarithmic:
             self.low, self.high = low / 1.15, high * 1.15
         else:
-            self.low, self.high = 0.0, high * 1.08
+            self.low, self.high = origin, (high or 1.0) * 1.08
         self._low, self._high = self._scale(self.low), self._scale(self.high)
 
     def _scale(self, value):
@@ -33,7 +33,7 @@ class Axis:
             decades = range(math.floor(self._low), math.ceil(self._high) + 1)
             marks = [m * 10.0**d for d in decades for m in (1, 2, 5)]
         else:
-            raw = self.high / 5
+            raw = (self.high - self.low) / 5
             unit = 10 ** math.floor(math.log10(raw))
             step = next(m * unit for m in (1, 2, 5, 10) if m * unit >= raw)
             marks = [i * step for i in range(int(self.high / step) + 1)]
@@ -44,12 +44,24 @@ class Chart:
     """`series` is {name: [(x, y)]}; names in `lines` are joined, those in `bounds` dashed, the others are points."""
 
     def __init__(
-        self, title, x_label, y_label, series, lines=(), bounds=(), logarithmic=(False, False)
+        self,
+        title,
+        x_label,
+        y_label,
+        series,
+        lines=(),
+        bounds=(),
+        logarithmic=(False, False),
+        origin=(0.0, 0.0),
     ):
         self.title, self.series, self.lines, self.bounds = title, series, lines, bounds
         points = [point for values in series.values() for point in values]
-        self.x = Axis(x_label, [x for x, _ in points], LEFT, WIDTH - RIGHT, logarithmic[0])
-        self.y = Axis(y_label, [y for _, y in points], HEIGHT - BOTTOM, TOP, logarithmic[1])
+        self.x = Axis(
+            x_label, [x for x, _ in points], LEFT, WIDTH - RIGHT, logarithmic[0], origin[0]
+        )
+        self.y = Axis(
+            y_label, [y for _, y in points], HEIGHT - BOTTOM, TOP, logarithmic[1], origin[1]
+        )
 
     def write(self, path):
         parts = [self._frame(), *self._axes()]
