@@ -67,11 +67,17 @@ def export(model, step, *options):
     )
 
 
-def plan(step, *options, output=os.devnull):
-    """What a process of tandem-compile takes from the step to a plan, its cost, and how far it may be from the best."""
+def plan(step, *options, output=os.devnull, refused=None):
+    """What a process of tandem-compile takes from the step to a plan, its cost, and how far it may be from the best.
+
+    None if it fails with what the pattern `refused` finds.
+    """
     row = measure_process(
-        [BUILD / "bin/tandem-compile", step, *options, "--plan-only", "-o", output]
+        [BUILD / "bin/tandem-compile", step, *options, "--plan-only", "-o", output],
+        refused=refused,
     )
+    if row is None:
+        return None
     text = row.pop("text")
     cost = re.search(r"cost ([\d.e-]+) s", text)
     if not cost:

@@ -8,7 +8,7 @@ Steps are planned by `--search tandem` on one rank and compiled, not run.
 * *limits*: each step without a limit and at eight limits, PyTorch's peaks among them. With dropout at those of the step
   without.
 * *regions*: models that checkpoint each block or half block themselves, without a limit.
-* *search*: CPU seconds of searches with a limit that binds, and of Llama with 8 billion parameters on 8x8 H100.
+* *search*: CPU seconds of searches on four ranks with a limit that binds, and of Llama with 8 billion parameters on 8x8 H100.
 
 *Again*: FLOPs of products that the Program computes beyond those of the step without a limit, relative to these. With
 dropout attention counts, as PyTorch decomposes it into products then. *Held*: arenas and arguments of the Program.
@@ -26,7 +26,17 @@ import sys
 import tempfile
 import time
 
-from harness import BUILD, ROOT, Report, export, fail, make_parser, measure_process, plan
+from harness import (
+    BUILD,
+    ROOT,
+    Report,
+    export,
+    fail,
+    make_parser,
+    measure_process,
+    plan,
+    print_gap,
+)
 from overlap.pictures import Chart
 from search_memory import get_held
 
@@ -47,6 +57,8 @@ LARGE_MESH = [
     *("--mesh", "data=8,model=8", "--search", "tandem"),
 ]
 LARGE_LIMIT = 5
+# What does not fit, and the least that would, as far as the compiler knows.
+REFUSED = re.compile(r"error: .*holds (?:at least )?([\d.]+ [kMG]?B)\b.* more than the limit")
 UNITS = {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9}
 
 
@@ -120,7 +132,7 @@ def count_flops(program, counts_attention):
 
 
 def compile_step(step, limit, regions="none"):
-    """A row; of a limit that does not fit, with the least that would, as far as the compiler knows."""
+    """A row; of a limit that does not fit, with the least that would."""
     program = step.path.with_suffix(".tdm")
     options = ["--memory", limit] if limit else []
     command = [BUILD / "bin/tandem-compile", step.path, "--search", "tandem", *options]
@@ -129,8 +141,8 @@ def compile_step(step, limit, regions="none"):
         list(map(str, [*command, "--times", "-o", program])), capture_output=True, text=True
     )
     row = {"step": step.name, "limit": limit, "process_s": time.perf_counter() - start}
-    least = re.search(r"holds (?:at least )?([\d.]+ [kMG]?B)\b", done.stderr)
-    if done.returncode and least and "more than the limit" in done.stderr:
+    least = REFUSED.search(done.stderr)
+    if done.returncode and least:
         return row | {"least": read_size(least[1])}
     if done.returncode:
         fail(f"{step.path.name}: {done.stderr.strip().splitlines()[-1]}")
@@ -208,10 +220,10 @@ def check_limits(report, step, rows):
     over = [row for row in fitting if row["limit"] and row["peak"] > row["limit"]]
     report.claim(f"{step.name}: no peak exceeds its limit", not over)
     pairs = list(zip(fitting, fitting[1:], strict=False))
-    falls = all(a["peak"] >= b["peak"] for a, b in pairs)
-    rises = all(a["predicted_s"] <= b["predicted_s"] for a, b in pairs)
-    report.claim(f"{step.name}: the peak falls with the limit", falls)
-    report.claim(f"{step.name}: the predicted time rises as the limit falls", rises)
+    falls = pairs and all(a["peak"] >= b["peak"] for a, b in pairs)
+    rises = pairs and all(a["predicted_s"] <= b["predicted_s"] for a, b in pairs)
+    report.claim(f"{step.name}: the peak falls with the limit", bool(falls))
+    report.claim(f"{step.name}: the predicted time rises as the limit falls", bool(rises))
 
 
 def check_dropout(report, name, rows, without):
@@ -268,47 +280,49 @@ def run_regions(report, steps):
 
 
 def search(step, options, folder):
-    """CPU seconds of the search without a limit, and of one at a share of its peak."""
+    """CPU seconds of the search without a limit, and of one at a share of its peak, which may not fit."""
     free = folder / "free"
     without = plan(step, *options, output=free)
-    peak = int(re.search(r"(?m)^peak (\d+) B$", free.read_text())[1])
-    limit = int(peak * SHARE)
-    bound = plan(step, *options, "--memory", limit)
+    limit = int(SHARE * int(re.search(r"(?m)^peak (\d+) B$", free.read_text())[1]))
+    bound = plan(step, *options, "--memory", limit, refused=REFUSED) or {}
     return {
-        "peak": peak,
         "limit": limit,
-        "cpu_s": bound["cpu_s"],
+        "cpu_s": bound.get("cpu_s"),
         "without_s": without["cpu_s"],
-        "predicted_s": bound["cost_s"],
+        "predicted_s": bound.get("cost_s"),
         "predicted_without_s": without["cost_s"],
-        "gap": bound["gap"],
+        "gap": bound.get("gap"),
     }
+
+
+def show_search(row):
+    line = f"{row['step']:16} {row['limit'] / 1e6:8.1f} {row['without_s']:8.2f}"
+    if row["cpu_s"] is None:
+        print(f"{line}   does not fit", flush=True)
+        return
+    print(
+        f"{line} {row['cpu_s']:6.2f} {row['predicted_without_s']:9.4f} {row['predicted_s']:9.4f}"
+        f" {print_gap(row['gap']):>7}",
+        flush=True,
+    )
 
 
 def run_search(report, steps):
     rows = []
     report.add("searches with a limit that binds", rows)
-    print(f"\n{'':16} limit/MB  CPU/s  without  time/s  without")
-
-    def record(name, row):
-        rows.append({"step": name} | row)
-        print(
-            f"{name:16} {row['limit'] / 1e6:8.1f} {row['cpu_s']:6.2f} {row['without_s']:8.2f}"
-            f" {row['predicted_s']:7.4f} {row['predicted_without_s']:8.4f}",
-            flush=True,
-        )
-
+    print(f"\n{'':16} limit/MB  without  CPU/s   without    time/s     gap")
     for step in steps:
-        row = search(step.export(), MESH, step.path.parent)
-        record(step.name, row)
-        ratio = row["cpu_s"] / row["without_s"]
+        rows.append({"step": step.name} | search(step.export(), MESH, step.path.parent))
+        show_search(rows[-1])
+        seconds, without = rows[-1]["cpu_s"], rows[-1]["without_s"]
+        ratio = None if seconds is None else seconds / without
         report.limit(f"{step.name}, CPU to that without a limit", ratio, SEARCH_LIMIT, "times")
     with tempfile.TemporaryDirectory() as name:
         path = pathlib.Path(name) / "large.mlir"
         export(LARGE[0], path, *LARGE[1:])
-        row = search(path, LARGE_MESH, pathlib.Path(name))
-        record("llama 8b", row)
-        report.limit("llama 8b, 8x8, with a limit", row["cpu_s"], LARGE_LIMIT, "s CPU")
+        rows.append({"step": "llama 8b"} | search(path, LARGE_MESH, pathlib.Path(name)))
+        show_search(rows[-1])
+        report.limit("llama 8b, 8x8, with a limit", rows[-1]["cpu_s"], LARGE_LIMIT, "s CPU")
 
 
 PARTS = {"limits": run_limits, "regions": run_regions, "search": run_search}
