@@ -11,6 +11,7 @@
 
 #include "EmulatedKernels.h"
 #include "KernelRunner.h"
+#include "tandem/Device/Device.h"
 #include "tandem/Reference/Interpreter.h"
 #include <gtest/gtest.h>
 
@@ -27,6 +28,16 @@ static void checkTypes(StringRef text, ArrayRef<StringRef> types) {
     SCOPED_TRACE(type.str());
     checkKernels(own);
   }
+}
+
+/// Every device that is described has a folder that makes its kernels.
+TEST(KernelTargets, HaveAllDevices) {
+  std::string names = listDevices();
+  SmallVector<StringRef> split;
+  StringRef(names).split(split, ", ");
+  ASSERT_GE(split.size(), 2u);
+  for (StringRef name : split)
+    EXPECT_GT(getMaxBuffers(*findDevice(name)), 1) << name.str();
 }
 
 //===----------------------------------------------------------------------===//
