@@ -158,6 +158,16 @@ void bindOperations(nb::module_ &module) {
       .def_rw("concat_dim", &Collective::concatDim)
       .def_rw("source", &Collective::source)
       .def_rw("destination", &Collective::destination);
+  nb::class_<Transfer>(module, "Transfer")
+      .def_rw("axis", &Transfer::axis)
+      .def_rw("from_point", &Transfer::from)
+      .def_rw("to_point", &Transfer::to)
+      .def_prop_ro("type",
+                   [](const Transfer &t) { return elementName(t.type); })
+      .def_rw("shape", &Transfer::shape)
+      .def_rw("tag", &Transfer::tag)
+      .def_rw("source", &Transfer::source)
+      .def_rw("destination", &Transfer::destination);
   nb::class_<Copy>(module, "Copy")
       .def("__init__",
            [](Copy *self, const BufferRef &source,

@@ -36,8 +36,14 @@ struct Collector {
         list.push_back({&**sums, true});
     write(op.c, stridedResult(op));
   }
-  void operator()(const Collective &op) { transfer(op); }
-  void operator()(const Copy &op) { transfer(op); }
+  void operator()(const Collective &op) { move(op); }
+  void operator()(const Transfer &op) {
+    if (op.source.bytes)
+      list.push_back({&op.source, false});
+    if (op.destination.bytes)
+      list.push_back({&op.destination, true});
+  }
+  void operator()(const Copy &op) { move(op); }
   void operator()(const Fill &op) { list = {{&op.destination, true}}; }
   void operator()(const Check &op) { list = {{&op.source, false}}; }
   void operator()(const Attention &op) {
@@ -80,7 +86,7 @@ struct Collector {
              ElementType type) {
     write(tensor.buffer, stridedOf(tensor, extents, type));
   }
-  template <typename Op> void transfer(const Op &op) {
+  template <typename Op> void move(const Op &op) {
     list = {{&op.source, false}, {&op.destination, true}};
   }
 };

@@ -15,7 +15,8 @@
 
 namespace tandem::rt {
 
-/// One rank's place in one group. Used by one thread at a time.
+/// One rank's place in one group, which does collectives or transfers. Used by
+/// one thread at a time.
 class Communicator {
 public:
   virtual ~Communicator() = default;
@@ -28,6 +29,12 @@ public:
   /// Fabric::abort().
   virtual Status run(const Collective &op, const void *source,
                      void *destination) = 0;
+
+  /// One end of a transfer between two members: `data` is read where it sends,
+  /// else written. The n-th send meets the n-th receive, with as many bytes.
+  /// Blocks, asleep, until the source is free, or the destination complete.
+  /// Fails at both ends after Fabric::abort().
+  virtual Status transfer(bool sends, void *data, size_t bytes) = 0;
 };
 
 /// Connects the ranks of a job, which may be of several processes.

@@ -163,6 +163,7 @@ private:
   ConvolutionTensor tensor(const fbs::ConvolutionTensor &value);
   Operation read(const fbs::Convolution &op);
   Operation read(const fbs::Collective &op);
+  Operation read(const fbs::Transfer &op);
   Operation read(const fbs::Check &op);
   Operation read(const fbs::Repeat &op);
 
@@ -331,6 +332,17 @@ Operation Decoder::read(const fbs::Collective &op) {
                     buffer(*op.destination())};
 }
 
+Operation Decoder::read(const fbs::Transfer &op) {
+  return Transfer{op.axis(),
+                  op.from(),
+                  op.to(),
+                  type(op.type()),
+                  values(op.shape()),
+                  op.tag(),
+                  op.source() ? buffer(*op.source()) : BufferRef(),
+                  op.destination() ? buffer(*op.destination()) : BufferRef()};
+}
+
 Operation Decoder::read(const fbs::Check &op) {
   return Check{enumeration<CheckKind>(op.kind(), kNumCheckKinds, "check"),
                type(op.type()), buffer(*op.source()), text(op.message()),
@@ -356,6 +368,8 @@ Operation Decoder::operation(const fbs::Command &value) {
     return read(*value.operation_as_Convolution());
   case fbs::Operation::Collective:
     return read(*value.operation_as_Collective());
+  case fbs::Operation::Transfer:
+    return read(*value.operation_as_Transfer());
   case fbs::Operation::Copy:
     return Copy{buffer(*value.operation_as_Copy()->source()),
                 buffer(*value.operation_as_Copy()->destination())};

@@ -39,6 +39,7 @@ private:
   std::string body(const Attention &op) const;
   std::string body(const Convolution &op) const;
   std::string body(const Collective &op) const;
+  std::string body(const Transfer &op) const;
   std::string body(const Copy &op) const;
   std::string body(const Fill &op) const;
   std::string body(const Check &op) const;
@@ -176,6 +177,14 @@ std::string Printer::body(const Collective &op) const {
                 op.splitDim >= 0 ? concat(" split ", op.splitDim) : "",
                 op.concatDim >= 0 ? concat(" concat ", op.concatDim) : "", " ",
                 buffer(op.source), " -> ", buffer(op.destination));
+}
+
+std::string Printer::body(const Transfer &op) const {
+  return concat(axes({op.axis}), " ", op.from, " to ", op.to, " tag ", op.tag,
+                " ", typeName(op.type, op.shape),
+                op.source.bytes ? concat(" from ", buffer(op.source)) : "",
+                op.destination.bytes ? concat(" into ", buffer(op.destination))
+                                     : "");
 }
 
 std::string Printer::body(const Copy &op) const {

@@ -70,15 +70,24 @@ std::vector<int64_t> Program::group(const std::vector<uint32_t> &axes,
   return members;
 }
 
+std::pair<int64_t, int64_t> Program::ends(const Transfer &op,
+                                          int64_t rank) const {
+  int64_t stride = 1;
+  for (size_t axis = op.axis + 1; axis < mesh.size(); ++axis)
+    stride *= mesh[axis].size;
+  int64_t first = rank - coordinates(rank)[op.axis] * stride;
+  return {first + op.from * stride, first + op.to * stride};
+}
+
 std::string_view Program::kindName(const Operation &operation) {
   static constexpr std::array<std::string_view, 4> kCollectives = {
       "all_reduce", "all_gather", "reduce_scatter", "all_to_all"};
   static constexpr std::array<std::string_view, 3> kConvolutions = {
       "conv", "conv_input_grad", "conv_weight_grad"};
-  static constexpr std::array<std::string_view, 11> kKinds = {
-      "launch",     "gemm",      "collective", "copy",
-      "fill",       "check",     "repeat",     "record_event",
-      "wait_event", "attention", "convolution"};
+  static constexpr std::array<std::string_view, 12> kKinds = {
+      "launch",     "gemm",      "collective",  "copy",
+      "fill",       "check",     "repeat",      "record_event",
+      "wait_event", "attention", "convolution", "transfer"};
   if (const auto *attention = std::get_if<Attention>(&operation))
     return attention->gradients ? "attention_backward" : "attention";
   if (const auto *convolution = std::get_if<Convolution>(&operation))

@@ -57,6 +57,7 @@ private:
   Offset<fbs::ConvolutionTensor> tensor(const ConvolutionTensor &value);
   Offset<void> write(const Convolution &op);
   Offset<void> write(const Collective &op);
+  Offset<void> write(const Transfer &op);
   Offset<void> write(const Copy &op);
   Offset<void> write(const Fill &op);
   Offset<void> write(const Check &op);
@@ -233,6 +234,16 @@ Offset<void> Encoder::write(const Collective &op) {
                                uint8_t(op.type), b.CreateVector(op.shape),
                                op.splitDim, op.concatDim, buffer(op.source),
                                buffer(op.destination))
+      .Union();
+}
+
+Offset<void> Encoder::write(const Transfer &op) {
+  auto end = [&](const BufferRef &ref) {
+    return ref.bytes ? buffer(ref) : Offset<fbs::BufferRef>();
+  };
+  return fbs::CreateTransfer(b, op.axis, op.from, op.to, uint8_t(op.type),
+                             b.CreateVector(op.shape), op.tag, end(op.source),
+                             end(op.destination))
       .Union();
 }
 

@@ -231,6 +231,8 @@ std::set<uint32_t> usedAxes(const RankProgram &rankProgram) {
   for (const Command *command : rankProgram.listing()) {
     for (const Access &access : accessesOf(*command))
       add(access.ref->offset);
+    if (const auto *transfer = std::get_if<Transfer>(&command->operation))
+      axes.insert(transfer->axis);
     if (const auto *launch = std::get_if<Launch>(&command->operation))
       for (const Affine &scalar : launch->scalars)
         add(scalar);

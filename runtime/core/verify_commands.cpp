@@ -15,7 +15,9 @@
 #include "core/verify.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <tuple>
 
 namespace tandem::rt {
 
@@ -46,6 +48,7 @@ private:
   Status check(const Convolution &op);
   Status checkWrites(const char *name, Operation op);
   Status check(const Collective &op);
+  Status check(const Transfer &op);
   Status check(const Copy &op);
   Status check(const Fill &op);
   Status check(const Check &op);
@@ -53,6 +56,7 @@ private:
   Status check(const RecordEvent &op) { return checkEvent(op.event); }
   Status check(const WaitEvent &op) { return checkEvent(op.event); }
   Status checkEvent(uint32_t event);
+  Status checkQueue(const Command &command);
   Status checkAxes(const std::vector<uint32_t> &axes);
   int64_t begin(const BufferRef &ref, int64_t iteration) const {
     return *evaluateChecked(ref.offset, point, iteration);
@@ -67,6 +71,9 @@ private:
   int64_t iterations = 1;
   bool inRepeat = false;
   std::set<uint32_t> ids;
+  /// By queue: axis and points of its transfers; none where it has collectives.
+  using Way = std::tuple<uint32_t, int64_t, int64_t>;
+  std::map<uint32_t, std::optional<Way>> ways;
 };
 
 Status CommandVerifier::verifyAffine(const Affine &value) {
@@ -243,6 +250,48 @@ Status CommandVerifier::check(const Collective &op) {
   return status;
 }
 
+Status CommandVerifier::check(const Transfer &op) {
+  if (Status status = checkAxes({op.axis}); !status.ok())
+    return status;
+  int64_t size = program.mesh[op.axis].size, here = point[op.axis];
+  if (op.from < 0 || op.from >= size || op.to < 0 || op.to >= size ||
+      op.from == op.to)
+    return errorOf("transfer from point ", op.from, " to point ", op.to,
+                   ", expected two of the ", size, " points of axis '",
+                   program.mesh[op.axis].name, "'");
+  if (here != op.from && here != op.to)
+    return errorOf("transfer from point ", op.from, " to point ", op.to,
+                   " is listed at point ", here, ", which is none of them");
+  if (Status status = verifyShape(op.shape); !status.ok())
+    return status;
+  int64_t width = elementBytes(op.type), bytes = numElements(op.shape) * width;
+  bool sends = here == op.from;
+  Status status =
+      expectBytes("transfer's source", op.source, sends ? bytes : 0);
+  if (status.ok())
+    status = expectBytes("transfer's destination", op.destination,
+                         sends ? 0 : bytes);
+  if (!status.ok() || bytes == 0)
+    return status;
+  return expectAligned("transfer", sends ? op.source : op.destination, width);
+}
+
+/// What waits on a queue with transfers are those of one way.
+Status CommandVerifier::checkQueue(const Command &command) {
+  const auto *transfer = std::get_if<Transfer>(&command.operation);
+  if (!transfer && groupAxes(command.operation).empty())
+    return Status::success();
+  std::optional<Way> way;
+  if (transfer)
+    way = {transfer->axis, transfer->from, transfer->to};
+  auto [found, isNew] = ways.try_emplace(command.queue, way);
+  if (isNew || found->second == way)
+    return Status::success();
+  return errorOf("is on queue '", program.queues[command.queue].name,
+                 "' with what waits for other ranks, expected a queue of its "
+                 "own for the transfers of one point to one other");
+}
+
 Status CommandVerifier::check(const Copy &op) {
   return expectBytes("copy's destination", op.destination, op.source.bytes);
 }
@@ -355,6 +404,8 @@ Status CommandVerifier::verifyCommand(const Command &command) {
   if (status.ok())
     status = std::visit([&](const auto &op) { return check(op); },
                         command.operation);
+  if (status.ok())
+    status = checkQueue(command);
   if (!status.ok())
     return errorOf(commandText(command), " of rank ", rank, ": ",
                    status.message());

@@ -29,12 +29,13 @@
 namespace tandem::rt {
 
 namespace {
-/// Collectives and checks, and the Repeats that hold some: what ranks must come
-/// to together.
+/// Collectives, transfers and checks, and the Repeats that hold some: what
+/// ranks must come to together.
 bool isShared(const Command &command) {
   if (const auto *repeat = std::get_if<Repeat>(&command.operation))
     return std::any_of(repeat->body.begin(), repeat->body.end(), isShared);
   return std::holds_alternative<Collective>(command.operation) ||
+         std::holds_alternative<Transfer>(command.operation) ||
          std::holds_alternative<Check>(command.operation);
 }
 
@@ -79,6 +80,10 @@ struct Agree {
     return a.kind == b.kind && a.axes == b.axes && a.type == b.type &&
            a.shape == b.shape && a.splitDim == b.splitDim &&
            a.concatDim == b.concatDim;
+  }
+  bool operator()(const Transfer &a, const Transfer &b) const {
+    return a.axis == b.axis && a.from == b.from && a.to == b.to &&
+           a.type == b.type && a.shape == b.shape && a.tag == b.tag;
   }
   bool operator()(const Check &a, const Check &b) const {
     return a.kind == b.kind && a.axes == b.axes && a.message == b.message;
@@ -129,7 +134,13 @@ public:
 
 private:
   /// Who meets: which ranks, and what tells their meetings apart.
-  using Key = std::tuple<bool, std::vector<uint32_t>, uint32_t>;
+  struct Key {
+    enum { All, Group, Ends } who = All;
+    std::vector<uint32_t> axes = {};
+    int64_t from = 0, to = 0; ///< Of a transfer.
+    uint32_t queue = 0;
+    auto operator<=>(const Key &) const = default;
+  };
   struct Walker {
     std::vector<Meeting> meetings;
     size_t next = 0;
@@ -175,21 +186,33 @@ Walk::Walk(const Program &program) : program(program) {
 /// A check is one of all rank programs, whatever its group: if a rank had it
 /// not, it would update where others refuse. So is a Repeat.
 Walk::Key Walk::keyOf(const Meeting &meeting) {
-  const auto *collective = std::get_if<Collective>(&meeting.command->operation);
-  if (!collective)
-    return {true, {}, meeting.command->queue};
-  return {false, collective->axes, meeting.command->queue};
+  const Operation &op = meeting.command->operation;
+  if (const auto *collective = std::get_if<Collective>(&op))
+    return {Key::Group, collective->axes, 0, 0, meeting.command->queue};
+  if (const auto *transfer = std::get_if<Transfer>(&op))
+    return {Key::Ends,
+            {transfer->axis},
+            transfer->from,
+            transfer->to,
+            meeting.command->queue};
+  return {.who = Key::All, .queue = meeting.command->queue};
 }
 
 Sets &Walk::setsOf(const Key &key) {
   auto [found, isNew] = sets.try_emplace(key, walkers.size());
   if (!isNew)
     return found->second;
-  const auto &[ofAll, axes, queue] = key;
+  auto unite = [&, &of = found->second](int64_t a, int64_t b) {
+    of.unite(program.rankToProgram[size_t(a)],
+             program.rankToProgram[size_t(b)]);
+  };
   for (int64_t rank = 0; rank < program.numRanks(); ++rank) {
-    int64_t first = ofAll ? 0 : firstOf(program, axes, rank);
-    found->second.unite(program.rankToProgram[size_t(first)],
-                        program.rankToProgram[size_t(rank)]);
+    if (key.who != Key::Ends) {
+      unite(key.who == Key::All ? 0 : firstOf(program, key.axes, rank), rank);
+      continue;
+    }
+    auto [from, to] = program.ends({key.axes[0], key.from, key.to}, rank);
+    unite(from, to);
   }
   return found->second;
 }

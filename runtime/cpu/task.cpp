@@ -120,6 +120,26 @@ private:
   Address source, destination;
 };
 
+class TransferTask final : public Task {
+public:
+  TransferTask(const TaskContext &context, const Transfer &op, bool sends,
+               std::unique_ptr<Communicator> communicator)
+      : communicator(std::move(communicator)), sends(sends),
+        buffer(sends ? op.source : op.destination),
+        address(context.memory.address(buffer)) {}
+
+  Status run(int64_t iteration) override {
+    return communicator->transfer(sends, address.at(iteration),
+                                  size_t(buffer.bytes));
+  }
+
+private:
+  std::unique_ptr<Communicator> communicator;
+  const bool sends;
+  const BufferRef &buffer;
+  Address address;
+};
+
 class CopyTask final : public Task {
 public:
   CopyTask(const TaskContext &context, const Copy &op)
@@ -231,6 +251,15 @@ struct Maker {
     if (!communicator.ok())
       return communicator.status();
     return make<CollectiveTask>(context, op, std::move(*communicator));
+  }
+  Made operator()(const Transfer &op) const {
+    auto [from, to] = context.program.ends(op, context.rank);
+    auto communicator = context.fabric.connect(
+        {std::min(from, to), std::max(from, to)}, context.rank, command.queue);
+    if (!communicator.ok())
+      return communicator.status();
+    return make<TransferTask>(context, op, context.rank == from,
+                              std::move(*communicator));
   }
   Made operator()(const Copy &op) const { return make<CopyTask>(context, op); }
   Made operator()(const Fill &op) const { return make<FillTask>(context, op); }

@@ -64,6 +64,10 @@ public:
     return Status::error("stopped by an error on another rank");
   }
 
+  Status transfer(bool, void *, size_t) override {
+    return Status::error("a GPU has no transfers");
+  }
+
 private:
   bool isConnected() {
     std::lock_guard lock(shared->mutex);

@@ -128,6 +128,9 @@ Status Simulation::fillQueues() {
     int64_t count = 1;
     commands += int64_t(head.queues.size());
     for (const TimelineCommand &command : head.commandsOf(rank)) {
+      if (command.kind == "transfer")
+        return errorOf("command ", command.id, " '", command.name,
+                       "' is a transfer, whose time cannot be predicted");
       if (command.repeat < 0)
         count = command.role == CommandRole::Repeat ? command.count : 1;
       commands += count;

@@ -20,7 +20,8 @@ CommandRole roleOf(const Command &command) {
     return CommandRole::Repeat;
   const auto *check = std::get_if<Check>(&operation);
   bool isCombined = check && !check->axes.empty();
-  return isCombined || std::holds_alternative<Collective>(operation)
+  return isCombined || std::holds_alternative<Collective>(operation) ||
+                 std::holds_alternative<Transfer>(operation)
              ? CommandRole::Communicate
              : CommandRole::Compute;
 }

@@ -33,6 +33,7 @@ public:
 
   Status run(const Collective &op, const void *source,
              void *destination) override;
+  Status transfer(bool sends, void *data, size_t bytes) override;
 
 private:
   GlooFabric &fabric;
@@ -100,6 +101,13 @@ Status GlooCommunicator::run(const Collective &op, const void *source,
                              void *destination) {
   std::optional<int64_t> missed;
   Status status = group->run(member, op, source, destination, missed);
+  fabric.noteMissed(missed);
+  return status;
+}
+
+Status GlooCommunicator::transfer(bool sends, void *data, size_t bytes) {
+  std::optional<int64_t> missed;
+  Status status = group->transfer(sends, data, bytes, missed);
   fabric.noteMissed(missed);
   return status;
 }

@@ -157,7 +157,46 @@ Status Group::exchangeAll(std::optional<int64_t> &missed) {
     lost = failure;
   }
   links->close();
-  return explain(lost, op);
+  return explain(lost, describe(op));
+}
+
+/// Straight from and into the buffers.
+Status Group::transfer(bool sends, void *data, size_t bytes,
+                       std::optional<int64_t> &missed) {
+  constexpr size_t kPiece = 256 << 10, kWindow = 2;
+  {
+    std::lock_guard lock(mutex);
+    if (aborted)
+      return Status::error("stopped by an error on another rank");
+  }
+  WithoutPipeSignal guard;
+  Row row{*links,
+          places.processes[1 - places.self],
+          slots + uint64_t(Lane::Data),
+          (bytes + kPiece - 1) / kPiece,
+          kWindow,
+          int64_t(kPiece)};
+  auto piece = [&](size_t k) {
+    return Inbox::Room{static_cast<char *>(data) + k * kPiece,
+                       std::min(kPiece, bytes - k * kPiece)};
+  };
+  try {
+    if (sends) {
+      Outbox outbox(row, [&](size_t k, Ring &) {
+        return Piece{piece(k).memory, piece(k).bytes};
+      });
+      outbox.finish();
+    } else {
+      Inbox inbox(row, [&](size_t k, Ring &) { return piece(k); });
+      for (size_t k = 0; k < row.count; ++k, inbox.refill())
+        inbox.next();
+    }
+    return Status::success();
+  } catch (const Failure &failure) {
+    missed = failure.lost;
+    links->close();
+    return explain(failure, concat("transfer of ", bytes, " bytes"));
+  }
 }
 
 void Group::postReceive(size_t process, uint64_t of) {
@@ -237,7 +276,7 @@ Status Group::compare(const std::vector<std::string> &heads) const {
   return Status::success();
 }
 
-Status Group::explain(const Failure &failure, const Collective &op) const {
+Status Group::explain(const Failure &failure, const std::string &what) const {
   if (!failure.lost)
     return failure.status;
   auto at = std::find(places.processes.begin(), places.processes.end(),
@@ -247,7 +286,7 @@ Status Group::explain(const Failure &failure, const Collective &op) const {
   std::string ranks;
   for (size_t member : lost)
     ranks += concat(ranks.empty() ? "rank " : ", ", places.members[member]);
-  return errorOf(describe(op), ": ", ranks, " ", failure.status.message());
+  return errorOf(what, ": ", ranks, " ", failure.status.message());
 }
 
 } // namespace tandem::rt::gloo

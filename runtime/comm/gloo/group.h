@@ -28,6 +28,12 @@ public:
   Status run(size_t member, const Collective &op, const void *source,
              void *destination, std::optional<int64_t> &missed);
 
+  /// One end of a transfer, of a group of two members in two processes. No
+  /// greeting goes first: both processes have the same Program, whose verifier
+  /// has compared the ends.
+  Status transfer(bool sends, void *data, size_t bytes,
+                  std::optional<int64_t> &missed);
+
   /// With no collective running: as new, on these links.
   void attach(std::shared_ptr<Links> links);
   /// Lets no member wait for those that have not come. Whoever waits for a
@@ -44,7 +50,7 @@ private:
   void postReceive(size_t process, uint64_t turn);
   std::string headOf() const;
   Status compare(const std::vector<std::string> &heads) const;
-  Status explain(const Failure &failure, const Collective &op) const;
+  Status explain(const Failure &failure, const std::string &what) const;
 
   const Places places;
   /// Equal on all processes for the same members and channel.

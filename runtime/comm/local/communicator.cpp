@@ -12,6 +12,7 @@
 #include "core/text.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 
 namespace tandem::rt {
@@ -27,6 +28,7 @@ public:
 
   Status run(const Collective &op, const void *source,
              void *destination) override;
+  Status transfer(bool sends, void *data, size_t bytes) override;
 
 private:
   std::shared_ptr<Group> group;
@@ -43,6 +45,17 @@ Status LocalCommunicator::run(const Collective &op, const void *source,
   if (!group->agreement.ok() || group->finished)
     return group->agreement;
   local::transfer(group->posts, member);
+  return group->barrier.wait() ? Status::success() : Status::error(kStopped);
+}
+
+/// The end that receives copies.
+Status LocalCommunicator::transfer(bool sends, void *data, size_t bytes) {
+  const char *kStopped = "stopped by an error on another rank";
+  group->posts[member] = {nullptr, static_cast<const char *>(data), nullptr};
+  if (!group->barrier.wait())
+    return Status::error(kStopped);
+  if (!sends)
+    std::memcpy(data, group->posts[1 - member].source, bytes);
   return group->barrier.wait() ? Status::success() : Status::error(kStopped);
 }
 

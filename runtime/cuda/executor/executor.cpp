@@ -15,6 +15,7 @@
 #include "cuda/executor/listing.h"
 #include "cuda/libraries/algorithms.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace tandem::rt::cuda {
@@ -98,7 +99,20 @@ CudaExecutor::~CudaExecutor() {
 // Preparing
 //===----------------------------------------------------------------------===//
 
+static bool hasTransfers(const Program &program) {
+  auto isTransfer = [](const Command *command) {
+    return std::holds_alternative<Transfer>(command->operation);
+  };
+  return std::ranges::any_of(
+      program.rankPrograms, [&](const RankProgram &rankProgram) {
+        return std::ranges::any_of(rankProgram.listing(), isTransfer);
+      });
+}
+
 Status CudaExecutor::checkProgram() const {
+  if (hasTransfers(program))
+    return errorOf("the program has transfers between ranks, which device "
+                   "'cuda' does not have, expected device 'cpu'");
   for (const MemorySpace &space : program.memorySpaces)
     if (Status status = checkMemorySpace(space); !status.ok())
       return status;

@@ -376,6 +376,23 @@ struct Collective {
   BufferRef source = {}, destination = {};
 };
 
+/// Gives a tensor from point `from` of an axis to point `to`, between ranks
+/// whose other coordinates are equal. Both ends list it. The end that sends has
+/// a source alone, the other one a destination alone.
+///
+/// A send is done when its source may be written again. A receive may come
+/// first, and waits. The n-th transfer of an axis, `from` and `to` on a queue
+/// meets the n-th at the other end. A queue with transfers has nothing else
+/// that waits for other ranks, so no receive stands in front of a sum.
+struct Transfer {
+  uint32_t axis = 0;
+  int64_t from = 0, to = 0;
+  ElementType type = ElementType::F32;
+  Shape shape = {};
+  int64_t tag = 0; ///< Which value it is: equal at both ends.
+  BufferRef source = {}, destination = {};
+};
+
 /// Copies `source.bytes` contiguous bytes.
 struct Copy {
   BufferRef source = {}, destination = {};
@@ -449,7 +466,7 @@ struct WaitEvent {
 
 using Operation =
     std::variant<Launch, Gemm, Collective, Copy, Fill, Check, Repeat,
-                 RecordEvent, WaitEvent, Attention, Convolution>;
+                 RecordEvent, WaitEvent, Attention, Convolution, Transfer>;
 
 /// What every operation has; those of libraries differ in nothing else than
 /// their operands.
@@ -514,6 +531,8 @@ struct Program {
   /// The ranks of the group of `rank` over `axes`, in group order.
   std::vector<int64_t> group(const std::vector<uint32_t> &axes,
                              int64_t rank) const;
+  /// The ranks that send and receive in a transfer of `rank`.
+  std::pair<int64_t, int64_t> ends(const Transfer &op, int64_t rank) const;
   /// The name of a command's kind: "launch", "gemm", "all_reduce",
   /// "check_finite", ...
   static std::string_view kindName(const Operation &operation);
@@ -531,7 +550,10 @@ Expected<Shape> localShapeOf(const Program &program, const Shape &globalShape,
 ///    are consistent, and no number is too large for 64 bits;
 ///  * every buffer lies in its space, for every rank and iteration;
 ///  * every event is recorded, once, before it is waited for, in its iteration;
-///  * collectives and checks come in the same order, and agree, on all ranks;
+///  * collectives and transfers agree on all ranks that take part, and all
+///  ranks
+///    that run their listings in order come to their ends; checks are those of
+///    all ranks;
 ///  * commands of different queues that touch the same bytes, one of them
 ///    writing, are ordered by events, in one iteration and from one to the
 ///    next;
