@@ -501,9 +501,8 @@ static FailureOr<CompiledKernels> compile(ModuleOp module,
 static rt::Target getTarget(const CompiledKernels &kernels,
                             const Device &device) {
   rt::Target target = getTarget(device);
-  target.triple = kernels.kind == rt::CodeKind::Ptx
-                      ? "nvptx64-nvidia-cuda"
-                      : llvm::sys::getProcessTriple();
+  target.triple =
+      kernels.triple.empty() ? llvm::sys::getProcessTriple() : kernels.triple;
   target.cpu = kernels.cpu;
   SmallVector<StringRef> features;
   StringRef(kernels.features).split(features, ',', -1, false);

@@ -412,6 +412,7 @@ tandem::compileKernels(ModuleOp module, const KernelOptions &options) {
   CompiledKernels result;
   CodeFormat format = target.getFormat();
   result.kind = format.kind;
+  result.triple = format.triple;
   result.cpu = format.cpu;
   result.features = format.features;
   std::vector<Job> jobs;

@@ -26,7 +26,7 @@ class KernelEmitter;
 /// The code of a Program, and what it is for (`CompiledKernels`).
 struct CodeFormat {
   rt::CodeKind kind;
-  std::string cpu, features;
+  std::string triple, cpu, features;
 };
 
 /// Has no state: threads share it.

@@ -90,6 +90,8 @@ struct CompiledKernels {
   llvm::StringMap<CompiledKernel> kernels;
   /// How many came from the cache, and how many were compiled.
   unsigned numCached = 0, numCompiled = 0;
+  /// LLVM's name of what the code is for; empty: what this process runs on.
+  std::string triple;
   /// LLVM's name of the CPU and the features that the code may use
   /// ("+avx2,+fma,..."), for the Program's target; of a GPU the architecture.
   std::string cpu, features;

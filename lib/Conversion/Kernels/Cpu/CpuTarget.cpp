@@ -32,7 +32,7 @@ public:
   }
   CodeFormat getFormat() const override {
     const HostTarget &host = HostTarget::get();
-    return {rt::CodeKind::SharedObject, host.cpu, host.features};
+    return {rt::CodeKind::SharedObject, "", host.cpu, host.features};
   }
   std::optional<std::string> generate(ModuleOp module,
                                       std::string &error) const override {

@@ -34,7 +34,7 @@ static std::unique_ptr<llvm::TargetMachine> createMachine(StringRef cpu,
     LLVMInitializeNVPTXTargetMC();
     LLVMInitializeNVPTXAsmPrinter();
   });
-  llvm::Triple triple("nvptx64-nvidia-cuda");
+  llvm::Triple triple(kPtxTriple);
   const llvm::Target *target =
       llvm::TargetRegistry::lookupTarget(triple, error);
   if (!target)

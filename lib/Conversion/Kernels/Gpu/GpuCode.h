@@ -23,6 +23,9 @@ namespace tandem {
 /// a GPU has no C library. libdevice has what is left.
 void writeOutGpuMath(mlir::ModuleOp module);
 
+/// LLVM's name of GPUs that run PTX.
+constexpr llvm::StringLiteral kPtxTriple = "nvptx64-nvidia-cuda";
+
 /// PTX of a module in the llvm and nvvm dialects, for `sm_90` and the like.
 /// Fails where a function of the C library is called, by a function of
 /// libdevice's name, and no libdevice is found.

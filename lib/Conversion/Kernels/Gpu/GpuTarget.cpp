@@ -52,7 +52,8 @@ public:
   using GpuTarget::GpuTarget;
 
   CodeFormat getFormat() const override {
-    return {rt::CodeKind::Ptx, std::string(gpu.architecture), ""};
+    return {rt::CodeKind::Ptx, kPtxTriple.str(), std::string(gpu.architecture),
+            ""};
   }
   std::optional<std::string> generate(ModuleOp module,
                                       std::string &error) const override {
@@ -79,7 +80,7 @@ public:
   using GpuTarget::GpuTarget;
 
   CodeFormat getFormat() const override {
-    return {rt::CodeKind::SharedObject, std::string(gpu.architecture),
+    return {rt::CodeKind::SharedObject, "", std::string(gpu.architecture),
             HostTarget::get().features};
   }
   std::optional<std::string> generate(ModuleOp module,
