@@ -58,7 +58,7 @@ LARGE_MESH = [
 ]
 LARGE_LIMIT = 5
 # What does not fit, and the least that would, as far as the compiler knows.
-REFUSED = re.compile(r"error: .*holds (?:at least )?([\d.]+ [kMG]?B)\b.* more than the limit")
+REFUSED = re.compile(r"error: .*?holds (?:at least )?([\d.]+ [kMG]?B)\b.* more than the limit")
 UNITS = {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9}
 
 
