@@ -57,7 +57,7 @@ LARGE_MESH = [
     *("--mesh", "data=8,model=8", "--search", "tandem"),
 ]
 LARGE_LIMIT = 5
-# What does not fit, and the least that would, as far as the compiler knows.
+# What does not fit, and what it holds: the Program, or the least that was found or is possible.
 REFUSED = re.compile(r"error: .*?holds (?:at least )?([\d.]+ [kMG]?B)\b.* more than the limit")
 UNITS = {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9}
 
@@ -132,7 +132,7 @@ def count_flops(program, counts_attention):
 
 
 def compile_step(step, limit, regions="none"):
-    """A row; of a limit that does not fit, with the least that would."""
+    """A row; of a limit that does not fit, with what is held."""
     program = step.path.with_suffix(".tdm")
     options = ["--memory", limit] if limit else []
     command = [BUILD / "bin/tandem-compile", step.path, "--search", "tandem", *options]
@@ -141,9 +141,9 @@ def compile_step(step, limit, regions="none"):
         list(map(str, [*command, "--times", "-o", program])), capture_output=True, text=True
     )
     row = {"step": step.name, "limit": limit, "process_s": time.perf_counter() - start}
-    least = REFUSED.search(done.stderr)
-    if done.returncode and least:
-        return row | {"least": read_size(least[1])}
+    refused = REFUSED.search(done.stderr)
+    if done.returncode and refused:
+        return row | {"holds": read_size(refused[1])}
     if done.returncode:
         fail(f"{step.path.name}: {done.stderr.strip().splitlines()[-1]}")
     cost = re.search(r"cost ([\d.e-]+) s, peak (\d+) B", done.stderr)
@@ -168,8 +168,8 @@ def add_again(row, base):
 def show(row):
     limit = f"{row['limit'] / 1e6:.1f}" if row.get("limit") else "-"
     line = f"{row['step']:16} {row.get('regions', ''):6} {limit:>8}"
-    if "least" in row:
-        print(f"{line}   does not fit: least {row['least'] / 1e6:.1f} MB", flush=True)
+    if "holds" in row:
+        print(f"{line}   does not fit: holds {row['holds'] / 1e6:.1f} MB", flush=True)
         return
     print(
         f"{line} {row['peak'] / 1e6:8.1f} {row['predicted_s']:9.4f} {row['again']:8.2%}"
@@ -229,7 +229,7 @@ def check_limits(report, step, rows):
 def check_dropout(report, name, rows, without):
     """Both at the same limits."""
     for row, other in zip(rows, without, strict=True):
-        if row["limit"] is None or "least" in other:
+        if row["limit"] is None or "holds" in other:
             continue
         ratio = None
         if "flops" in row:
