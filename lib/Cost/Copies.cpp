@@ -8,6 +8,7 @@
 #include "Copies.h"
 #include "Text.h"
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <span>
 
@@ -55,6 +56,8 @@ private:
   void makeRoomForUses();
   bool placeTensor(unsigned tensor);
   bool placeUse(unsigned tensor, const Use &use, Pass pass);
+  bool needsBase(unsigned tensor, const Use &use, Pass pass,
+                 const Layout &base);
   bool makeCopy(unsigned tensor, const Use &use, Pass pass, const Layout &base);
   bool endPass(unsigned tensor, Pass pass, bool hasLater);
   bool checkDecisions();
@@ -162,16 +165,33 @@ void CopyPlacer::collectUses() {
       tensor.produced = signature.results[i];
       tensor.producer = op;
       tensor.stage = info.isArgument() ? kBeforeAll : int(result.stageOf[op]);
-      tensor.lastStage = tensor.stage;
+      tensor.lastOp = op;
     }
   }
+}
+
+/// Whether the copy may be made from the producer's layout, in some stages: no
+/// copy that is kept from an earlier pass is nearer.
+bool CopyPlacer::needsBase(unsigned tensor, const Use &use, Pass pass,
+                           const Layout &base) {
+  auto getTotal = [&](const Layout &from) {
+    const ChangeCost &change = table.getCost(tensor, from, use.layout);
+    return change.isPossible ? change.getTotal(problem.getNumStrands())
+                             : std::numeric_limits<double>::infinity();
+  };
+  double total = getTotal(base);
+  return std::isfinite(total) &&
+         std::none_of(alive.begin(), alive.end(), [&](unsigned index) {
+           const Copy &copy = result.copies[index].copy;
+           return copy.pass != pass && getTotal(copy.layout) < total;
+         });
 }
 
 /// The copy that `use` takes is made here: from the cheapest of the layouts
 /// that existed before its stage.
 bool CopyPlacer::makeCopy(unsigned tensor, const Use &use, Pass pass,
                           const Layout &base) {
-  const PlacedTensor &info = result.tensors[tensor];
+  PlacedTensor &info = result.tensors[tensor];
   int stage = result.stageOf[use.op];
   int64_t numStrands = problem.getNumStrands();
   PlacedCopy made;
@@ -207,7 +227,10 @@ bool CopyPlacer::makeCopy(unsigned tensor, const Use &use, Pass pass,
         (hasEarlier ? ": no collectives lead there"
                     : " made in the same stage " + std::to_string(stage) +
                           ", expected a cut between them"));
-  made.stage = made.lastStage = stage;
+  made.stage = stage;
+  made.lastOp = use.op;
+  if (needsBase(tensor, use, pass, base) && !isListed(plan.waiting, made.copy))
+    info.lastOp = use.op;
   made.waits = isListed(plan.waiting, made.copy);
   if (made.waits) {
     waiting.push_back(made.copy);
@@ -246,24 +269,16 @@ bool CopyPlacer::placeUse(unsigned tensor, const Use &use, Pass pass) {
                 " over the strands in the stage that makes it, expected a "
                 "later one");
   Layout base = isSum ? getSummedLayout(problem, info.produced) : info.produced;
+  info.keepsTerms |= !isSum;
   if (use.layout == base) {
-    info.lastStage = std::max(info.lastStage, stage);
-    info.keepsTerms |= !isSum;
+    info.lastOp = use.op;
     return true;
   }
   auto matches = [&](unsigned index) {
     return result.copies[index].copy.layout == use.layout;
   };
-  if (std::none_of(alive.begin(), alive.end(), matches) &&
-      !makeCopy(tensor, use, pass, base))
-    return false;
-  // The producer's layout may be a source up to the tensor's last use. Of a
-  // gradient that waits the queue says how long it is needed.
-  unsigned index = *std::find_if(alive.begin(), alive.end(), matches);
-  if (!result.copies[index].waits)
-    info.lastStage = std::max(info.lastStage, stage);
-  info.keepsTerms |= !isSum;
-  return true;
+  return std::any_of(alive.begin(), alive.end(), matches) ||
+         makeCopy(tensor, use, pass, base);
 }
 
 /// Copies live until the tensor's last use in the pass; kept ones are there for
@@ -274,11 +289,11 @@ bool CopyPlacer::endPass(unsigned tensor, Pass pass, bool hasLater) {
   unsigned last = 0;
   for (const Use &use : getUses(tensor))
     if (problem.operators[use.op].pass == pass)
-      last = result.stageOf[use.op];
+      last = use.op;
   size_t numStaying = 0;
   for (unsigned index : alive) {
     PlacedCopy &copy = result.copies[index];
-    copy.lastStage = std::max(copy.lastStage, last);
+    copy.lastOp = std::max(copy.lastOp, last);
     Copy key{tensor, copy.copy.layout, pass};
     if (!isListed(plan.kept, key))
       continue;

@@ -24,8 +24,9 @@ constexpr int kBeforeAll = -1;
 struct PlacedCopy {
   Copy copy;
   Layout from;
-  /// Made at the start of `stage`, alive up to and including `lastStage`.
-  unsigned stage, lastStage;
+  /// Made at the start of `stage`, alive up to and including the operator
+  /// `lastOp`.
+  unsigned stage, lastOp;
   bool waits = false;
   /// Written straight into an argument's memory.
   bool isInPlace = false;
@@ -38,9 +39,10 @@ struct PlacedTensor {
   unsigned producer = 0;
   /// `kBeforeAll` for arguments.
   int stage = kBeforeAll;
-  /// Stage of the last use of the producer's own layout; that of the producer
-  /// if there is none.
-  int lastStage = kBeforeAll;
+  /// The last operator that takes the producer's own layout, or that is the
+  /// first to take a copy that is made from it; the producer if there is none.
+  /// What waits is left out.
+  unsigned lastOp = 0;
   /// A gradient: summed over time behind its producer's stage.
   bool isSummed = false;
   /// Whether, once summed, the terms of the strands are still wanted.

@@ -7,115 +7,19 @@
 
 #include "tandem/Cost/Cost.h"
 #include "HidupCost.h"
-#include "TimeLine.h"
-#include "tandem/Cost/Holdings.h"
+#include "Memory.h"
 #include <algorithm>
 #include <tuple>
 
 using namespace tandem::cost;
-
-namespace {
-/// Bytes that are held per stage.
-class StageMemory {
-public:
-  StageMemory(const SearchProblem &problem, const Plan &plan,
-              const Placement &placement)
-      : problem(problem), plan(plan), placement(placement),
-        changes(placement.numStages + 1) {}
-
-  /// Held from stage `first` to `last`, both included.
-  void hold(Holding::Kind kind, unsigned tensor, const Layout &layout,
-            int first, int last) {
-    int64_t bytes = problem.getBytes(tensor, layout);
-    unsigned begin = std::max(first, 0), end = std::max(last, 0);
-    changes[begin] += bytes;
-    changes[end + 1] -= bytes;
-    if (list)
-      list->push_back({kind, tensor, layout, bytes, begin, end});
-  }
-  void addTensors(const std::vector<std::optional<WaitSpan>> &spans);
-  void addCopies(const std::vector<std::optional<WaitSpan>> &spans);
-  /// Sums up, with workspaces and what is always there.
-  std::vector<int64_t> getTotals() const;
-
-  /// Where holdings are written down, if anywhere.
-  std::vector<Holding> *list = nullptr;
-
-private:
-  const SearchProblem &problem;
-  const Plan &plan;
-  const Placement &placement;
-  std::vector<int64_t> changes;
-};
-} // namespace
-
-/// A tensor, in its producer's layout, and as a sum over time.
-void StageMemory::addTensors(
-    const std::vector<std::optional<WaitSpan>> &spans) {
-  std::vector<int> lastStages;
-  for (const PlacedTensor &tensor : placement.tensors)
-    lastStages.push_back(tensor.lastStage);
-  for (unsigned i = 0; i < placement.copies.size(); ++i)
-    if (spans[i]) {
-      int &last = lastStages[placement.copies[i].copy.tensor];
-      last = std::max(last, static_cast<int>(spans[i]->last));
-    }
-  for (unsigned i = 0; i < placement.tensors.size(); ++i) {
-    const PlacedTensor &tensor = placement.tensors[i];
-    if (tensor.isInPlace ||
-        problem.operators[tensor.producer].kind == Operator::Kind::Resident)
-      continue;
-    int last =
-        tensor.isSummed && !tensor.keepsTerms ? tensor.stage : lastStages[i];
-    hold(Holding::Kind::Produced, i, tensor.produced, tensor.stage, last);
-    if (tensor.isSummed && lastStages[i] > tensor.stage)
-      hold(Holding::Kind::Sum, i, getSummedLayout(problem, tensor.produced),
-           tensor.stage + 1, lastStages[i]);
-  }
-}
-
-void StageMemory::addCopies(const std::vector<std::optional<WaitSpan>> &spans) {
-  for (unsigned i = 0; i < placement.copies.size(); ++i) {
-    const PlacedCopy &copy = placement.copies[i];
-    if (copy.isInPlace)
-      continue;
-    unsigned first =
-        spans[i] ? std::min(spans[i]->first, copy.stage) : copy.stage;
-    hold(Holding::Kind::Copy, copy.copy.tensor, copy.copy.layout, first,
-         copy.lastStage);
-  }
-}
-
-std::vector<int64_t> StageMemory::getTotals() const {
-  std::vector<int64_t> workspaces(placement.numStages);
-  int64_t resident = 0;
-  for (unsigned op = 0; op < problem.operators.size(); ++op) {
-    const Operator &info = problem.operators[op];
-    const Signature &signature = problem.getSignatures(op)[plan.signatures[op]];
-    if (info.kind == Operator::Kind::Resident)
-      for (size_t i = 0; i < info.results.size(); ++i)
-        resident += problem.getBytes(info.results[i], signature.results[i]);
-    int64_t &workspace = workspaces[placement.stageOf[op]];
-    workspace = std::max(workspace, signature.workspace);
-  }
-  std::vector<int64_t> totals;
-  int64_t alive = resident;
-  for (unsigned stage = 0; stage < placement.numStages; ++stage) {
-    alive += changes[stage];
-    totals.push_back(alive + workspaces[stage]);
-  }
-  return totals;
-}
 
 static CostReport makeReport(const SearchProblem &problem, const Plan &plan,
                              const Placement &placement) {
   CostReport report;
   std::vector<std::optional<WaitSpan>> spans =
       layOut(problem, plan, placement, report);
-  StageMemory memory(problem, plan, placement);
-  memory.addTensors(spans);
-  memory.addCopies(spans);
-  report.stageBytes = memory.getTotals();
+  report.stageBytes =
+      PlanMemory(problem, plan, placement, spans).getStageBytes();
   for (int64_t bytes : report.stageBytes)
     report.peak = std::max(report.peak, bytes);
   for (const PlacedCopy &copy : placement.copies)
@@ -159,50 +63,36 @@ bool tandem::cost::derive(const SearchProblem &problem, Plan &plan,
   return true;
 }
 
-/// Appends what is stored, and the largest workspace of each stage.
-static void listConstant(const SearchProblem &problem, const Plan &plan,
-                         const Placement &placement,
-                         std::vector<Holding> &list) {
-  std::vector<std::optional<Holding>> workspaces(placement.numStages);
-  for (unsigned op = 0; op < problem.operators.size(); ++op) {
-    const Operator &info = problem.operators[op];
-    const Signature &signature = problem.getSignatures(op)[plan.signatures[op]];
-    if (info.kind == Operator::Kind::Resident && placement.numStages > 0)
-      for (size_t i = 0; i < info.results.size(); ++i)
-        list.push_back({Holding::Kind::Stored, info.results[i],
-                        signature.results[i],
-                        problem.getBytes(info.results[i], signature.results[i]),
-                        0, placement.numStages - 1});
-    unsigned stage = placement.stageOf[op];
-    std::optional<Holding> &largest = workspaces[stage];
-    if (signature.workspace > (largest ? largest->bytes : 0))
-      largest = Holding{Holding::Kind::Workspace, op,    Layout(),
-                        signature.workspace,      stage, stage};
-  }
-  for (const std::optional<Holding> &workspace : workspaces)
-    if (workspace)
-      list.push_back(*workspace);
-}
-
-std::optional<std::vector<Holding>>
-tandem::cost::listHoldings(const SearchProblem &problem, const Plan &plan,
-                           ChangeTable &table, std::string &error) {
-  std::vector<Holding> list;
+/// Asks the memory of a legal plan; an empty list under other accountings.
+template <typename Ask>
+static std::optional<std::vector<Holding>>
+askMemory(const SearchProblem &problem, const Plan &plan, ChangeTable &table,
+          std::string &error, Ask ask) {
   if (problem.accounting != Accounting::Tandem) {
     if (costHidup(problem, plan, error))
-      return list;
+      return std::vector<Holding>();
     return std::nullopt;
   }
   std::optional<Placement> placement = placeCopies(problem, plan, table, error);
   if (!placement)
     return std::nullopt;
   CostReport report;
-  std::vector<std::optional<WaitSpan>> spans =
-      layOut(problem, plan, *placement, report);
-  StageMemory memory(problem, plan, *placement);
-  memory.list = &list;
-  memory.addTensors(spans);
-  memory.addCopies(spans);
-  listConstant(problem, plan, *placement, list);
-  return list;
+  return ask(PlanMemory(problem, plan, *placement,
+                        layOut(problem, plan, *placement, report)));
+}
+
+std::optional<std::vector<Holding>>
+tandem::cost::listHoldings(const SearchProblem &problem, const Plan &plan,
+                           ChangeTable &table, std::string &error) {
+  return askMemory(problem, plan, table, error,
+                   [](const PlanMemory &memory) { return memory.list(); });
+}
+
+std::optional<std::vector<Holding>>
+tandem::cost::listHeldAtPeak(const SearchProblem &problem, const Plan &plan,
+                             unsigned stage, ChangeTable &table,
+                             std::string &error) {
+  return askMemory(problem, plan, table, error, [&](const PlanMemory &memory) {
+    return memory.listAtPeak(stage);
+  });
 }

@@ -34,14 +34,11 @@ const char *tandem::explain::describe(Holding::Kind kind) {
   return texts[static_cast<unsigned>(kind)];
 }
 
-/// What is alive in the stage of the peak, tensors of one entry together.
+/// What is held at the peak, tensors of one entry together.
 static std::vector<PeakEntry> getPeakEntries(const PlanFacts &facts,
-                                             unsigned stage,
                                              const std::vector<Holding> &all) {
   Groups<std::pair<Holding::Kind, Layout>, PeakEntry> groups;
   for (const Holding &holding : all) {
-    if (holding.first > stage || holding.last < stage)
-      continue;
     bool isWorkspace = holding.kind == Holding::Kind::Workspace;
     PeakEntry &entry = groups.get(
         {holding.kind, holding.layout},
@@ -68,11 +65,11 @@ static bool addMemory(PlanFacts &facts, Explanation &result,
     result.numSplitStages += strands > 1;
   result.peakStage =
       std::max_element(bytes.begin(), bytes.end()) - bytes.begin();
-  std::optional<std::vector<Holding>> holdings =
-      listHoldings(facts.problem, facts.plan, facts.table, error);
+  std::optional<std::vector<Holding>> holdings = listHeldAtPeak(
+      facts.problem, facts.plan, result.peakStage, facts.table, error);
   if (!holdings)
     return false;
-  result.peakEntries = getPeakEntries(facts, result.peakStage, *holdings);
+  result.peakEntries = getPeakEntries(facts, *holdings);
   return true;
 }
 

@@ -64,24 +64,11 @@ private:
 
 } // namespace
 
-/// An input that nothing uses is alive in the first stage alone.
-static bool hasIdleInput(const SearchProblem &problem) {
-  std::set<unsigned> used;
-  for (const Operator &info : problem.operators)
-    used.insert(info.operands.begin(), info.operands.end());
-  return std::any_of(problem.operators.begin(), problem.operators.end(),
-                     [&](const Operator &info) {
-                       return info.kind == Operator::Kind::Input &&
-                              !used.count(info.results.front());
-                     });
-}
-
 static std::vector<Boundary> getBoundaries(const SearchProblem &problem) {
   const AccountingRules &rules = getRules(problem.accounting);
   std::vector<Boundary> boundaries;
-  // A stage of arguments alone is an empty step, which changes nothing but who
-  // shares the first stage with what is alive nowhere else.
-  int previous = rules.hasArguments && hasIdleInput(problem) ? 0 : -1;
+  // A stage of arguments alone is an empty step, which changes nothing.
+  int previous = -1;
   for (unsigned op = 0; op < problem.operators.size(); ++op) {
     const Operator &info = problem.operators[op];
     if (rules.hasArguments && info.isArgument())

@@ -19,9 +19,10 @@
 //  first user in that pass, from the layout with the cheapest change among
 //  those that existed before that stage: the producer's, copies of this pass,
 //  copies kept from an earlier one (ties: in that order, then the older). It
-//  lives until the stage of the last use of the tensor, in any layout, in its
-//  pass; if kept, in the next pass that uses the tensor. The producer's own
-//  layout lives until the last use of the tensor in any pass.
+//  lives until the last use of the tensor, in any layout, in its pass; if kept,
+//  in the next pass that uses the tensor. The producer's own layout lives until
+//  the last operator that takes it as it is, or that is the first to take a
+//  copy, unless a copy that was kept from an earlier pass is nearer than it.
 //
 //  Sums over time. A tensor that is `reduce` over time and is wanted `full`
 //  over time in the update pass is a gradient: it is summed in the last
@@ -58,14 +59,30 @@
 //  is computed counts in full. With beta = 1 in overlapped slots there is no
 //  room.
 //
-//  Memory. Parameters and states in their stored layouts, plus the largest over
-//  the stages of what is alive before it, what it makes, and its largest
-//  workspace. Inputs are alive from the first stage to their last use. A sum
-//  over time takes the place of its first term. A copy that waits lives from
-//  the stage in whose slot its first piece is taken, and its source until the
-//  one of the last piece; both live in the stage of the first update if
-//  something was left. A value that goes to an output tied to a parameter or
-//  state is written in place and holds nothing of its own.
+//  Memory. What is held while an operator i runs in its stage; the peak is the
+//  largest of these sums:
+//
+//      arguments + A(i) + (k - 1) max(begin, end) + once + workspace(i)
+//
+//  Arguments are there for the whole step, in their stored layouts. A(i) is one
+//  strand's share, bytes / k, of what is alive at i and not `full` over time,
+//  of all that is alive if k = 1: from the operator that makes it to its last
+//  use, and of copies from the beginning of their stage. The strands before
+//  and behind hold what is alive at the end and at the beginning of the stage;
+//  how many of each there are is linear in the strand, so that the most is
+//  (k - 1) times the larger share. `once` are the bytes of what is `full` over
+//  time with k > 1, and of sums over time, in whole stages: from the one that
+//  makes it to that of its last use.
+//
+//  The terms of a sum over time are there until the end of their stage, and the
+//  sum from the next one on. A copy that waits lives from the stage in whose
+//  slot its first piece is taken, and its source until the end of the one of
+//  the last piece; both live in the stage of the first update if something was
+//  left. A value that goes to an output tied to a parameter or state is written
+//  in place and holds nothing of its own. A view (`Tensor::viewOf`) that has
+//  the bytes of its root in their producers' layouts, and is no sum over time,
+//  lies in the root's memory, which lives as long as it does. What lies inside
+//  of a kernel holds nothing in its producer's layout, unless it is summed.
 //
 // Accountings `hidup-*` are defined in docs/plan-files.md (HiDup, equation 5,
 // with the backward pass as the published searcher has it).
@@ -100,7 +117,7 @@ struct CostReport {
   /// Of what the steps compute: sums and concatenations over time.
   double secondsOverTime = 0;
   std::vector<CopyChange> changes;
-  /// Bytes at the peak of each stage, and the strands it has.
+  /// Bytes at the peak of each stage (of all strands), and the strands it has.
   std::vector<int64_t> stageBytes;
   std::vector<unsigned> stageStrands;
 };

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The items that `cost` sums up to the bytes of each stage (Cost.h, *Memory*).
+// The items of which `cost` makes the bytes of each stage (Cost.h, *Memory*).
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,15 +19,15 @@ namespace tandem::cost {
 /// Bytes of one device that a plan holds for a while.
 struct Holding {
   enum class Kind : uint8_t {
-    /// A parameter or state in its stored layout: always there.
+    /// An argument of the step in its stored layout: always there.
     Stored,
-    /// An input, or what an operator made, in its producer's layout.
+    /// What an operator made, in its producer's layout.
     Produced,
     /// A gradient, summed over time.
     Sum,
     /// A copy in another layout.
     Copy,
-    /// The largest scratch memory of an operator in the stage.
+    /// The scratch memory of an operator.
     Workspace
   };
   Kind kind;
@@ -39,14 +39,21 @@ struct Holding {
   unsigned first, last;
 };
 
-/// All that a plan holds for some time, in no particular order: in each stage
-/// the bytes add up to `CostReport::stageBytes`. Nothing, and one line in
-/// `error`, if the plan is not legal; empty under the accountings `hidup-*`,
-/// where memory does not count.
+/// All that a plan holds for some time, in no particular order; of each its
+/// bytes of all strands, in the stages in which some operator runs beside it.
+/// Without workspaces. Nothing, and one line in `error`, if the plan is not
+/// legal; empty under the accountings `hidup-*`, where memory does not count.
 std::optional<std::vector<Holding>> listHoldings(const SearchProblem &problem,
                                                  const Plan &plan,
                                                  ChangeTable &table,
                                                  std::string &error);
+
+/// What is held while the operator of a stage runs beside which most is: the
+/// bytes that count there, which add up to `CostReport::stageBytes`. Otherwise
+/// as above.
+std::optional<std::vector<Holding>>
+listHeldAtPeak(const SearchProblem &problem, const Plan &plan, unsigned stage,
+               ChangeTable &table, std::string &error);
 
 } // namespace tandem::cost
 

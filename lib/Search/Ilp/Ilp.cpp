@@ -199,7 +199,7 @@ void IlpSearch::searchWithLimit(const IlpStages &stages) {
   if (!model)
     return;
   if (problem.memoryLimit != kNoLimit)
-    IlpMemory(model->forms, model->program).limitStages();
+    IlpMemory(model->forms, model->program).limitPeak();
   solve(*model);
 }
 

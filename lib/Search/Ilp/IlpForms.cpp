@@ -122,8 +122,15 @@ void IlpForms::addTensors() {
     const Operator &info = problem.operators[op];
     const SignatureSet &signatures = problem.getSignatures(op);
     for (size_t i = 0; i < info.operands.size(); ++i) {
-      IlpUse use{
-          op, static_cast<unsigned>(i), stages.stageOf[op], info.pass, {}, {}};
+      IlpUse use{op,
+                 static_cast<unsigned>(i),
+                 stages.stageOf[op],
+                 info.pass,
+                 {},
+                 {},
+                 {},
+                 {},
+                 {}};
       for (unsigned s = 0; s < signatures.size(); ++s)
         if (allowed[op][s])
           addChoice(use.wanted, signatures[s].operands[i], getColumn(op, s));

@@ -61,6 +61,10 @@ struct IlpUse {
   /// By the index of the layout produced and of the one wanted: where memory
   /// matters.
   std::vector<std::vector<Expr>> pairs;
+  /// By the index of the layout produced, likewise: the producer's layout, or
+  /// its sum over time, is needed up to here; and whether it is at any rate.
+  std::vector<Expr> needs, needsSum;
+  std::vector<bool> surelyNeeds;
 };
 
 /// A copy being made.

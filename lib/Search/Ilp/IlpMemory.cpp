@@ -8,7 +8,6 @@
 #include "IlpMemory.h"
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 using namespace tandem::cost;
 using namespace tandem::search;
@@ -16,17 +15,16 @@ using namespace tandem::search;
 /// The limit in units of the program: the solver's tolerances are absolute.
 constexpr double kLimit = 1e6;
 
-/// Of what a holding is made: of a tensor in one of its layouts, or its sum in
-/// place of it; and of a sum beside it.
-constexpr IlpGroup::Key kWhole = {0, 0}, kSum = {1, 0};
+/// A holding is one amount.
+constexpr IlpGroup::Key kWhole = {0, 0};
 
 IlpMemory::IlpMemory(const IlpForms &forms, IntegerProgram &program)
     : forms(forms), problem(forms.problem), stages(forms.stages),
-      program(program), isTiedOutput(problem.getTiedOutputs()),
-      waiting(problem.tensors.size()) {
-  for (const IlpChange &change : forms.changes)
-    if (change.waits)
-      waiting[change.copy.tensor].push_back(&change);
+      program(program), numStrands(problem.getNumStrands()),
+      isTiedOutput(problem.getTiedOutputs()),
+      viewNeeds(problem.tensors.size()) {
+  for (unsigned i = 0; i < viewNeeds.size(); ++i)
+    viewNeeds[i].resize(forms.tensors[i].produced.size());
 }
 
 double IlpMemory::toUnits(int64_t bytes) const {
@@ -34,27 +32,28 @@ double IlpMemory::toUnits(int64_t bytes) const {
          static_cast<double>(std::max<int64_t>(problem.memoryLimit, 1));
 }
 
-double IlpMemory::getBytes(unsigned tensor, const Layout &layout) const {
-  return toUnits(problem.getBytes(tensor, layout));
+bool IlpMemory::isOverTime(const Layout &layout) const {
+  return numStrands == 1 || layout[problem.getTimeAxis()] != kFull;
 }
 
-void IlpMemory::hold(IlpSum bytes, int first, int last) {
-  first = std::max(first, 0);
-  last = std::max(last, 0);
-  if (!bytes.isEmpty() && first <= last)
-    holdings.push_back({std::move(bytes), first, last});
+unsigned IlpMemory::getBegin(unsigned stage) const {
+  return stage == 0 ? 0 : stages.ends[stage - 1];
 }
 
-void IlpMemory::addResidents() {
-  for (unsigned i = 0; i < forms.tensors.size(); ++i) {
-    const IlpTensor &tensor = forms.tensors[i];
-    if (problem.operators[tensor.producer].kind != Operator::Kind::Resident)
-      continue;
-    IlpSum bytes;
-    for (const IlpLayout &entry : tensor.produced)
-      bytes.add(kWhole, entry.chosen, getBytes(i, entry.layout));
-    hold(std::move(bytes), 0, static_cast<int>(stages.size()) - 1);
+/// What all strands hold together counts in whole stages.
+void IlpMemory::hold(unsigned tensor, const Layout &layout, const Expr &held,
+                     Life life, unsigned first, unsigned last) {
+  Holding holding{{}, life, first, last};
+  holding.bytes.add(kWhole, held, toUnits(problem.getBytes(tensor, layout)));
+  if (holding.bytes.isEmpty() || first > last)
+    return;
+  if (life != Life::AtEnd && !isOverTime(layout))
+    holding.life = Life::Once;
+  if (holding.life == Life::Once) {
+    holding.first = getBegin(stages.stageOf[first]);
+    holding.last = stages.ends[stages.stageOf[last]] - 1;
   }
+  holdings.push_back(std::move(holding));
 }
 
 //===----------------------------------------------------------------------===//
@@ -65,13 +64,6 @@ bool IlpMemory::hasOnlyTiedUses(const IlpTensor &tensor) const {
   return !tensor.uses.empty() &&
          std::all_of(tensor.uses.begin(), tensor.uses.end(),
                      [&](const IlpUse &use) { return isTiedOutput[use.op]; });
-}
-
-/// Uses that want the terms of a gradient.
-static bool hasOtherUses(const IlpTensor &tensor) {
-  return std::any_of(
-      tensor.uses.begin(), tensor.uses.end(),
-      [](const IlpUse &use) { return use.pass != Pass::Update; });
 }
 
 /// 1 if the tensor is produced in this layout and not written in place.
@@ -95,93 +87,181 @@ Expr IlpMemory::getHeld(unsigned index, unsigned produced) {
   return held;
 }
 
-Expr IlpMemory::getWaiting(unsigned index, const Layout &produced,
-                           const Layout &wanted) const {
-  Expr all;
-  for (const IlpChange *change : waiting[index])
-    if (change->copy.layout == wanted &&
-        change->from == forms.getBase(produced, wanted, Pass::Update))
-      add(all, change->made);
-  return all;
+/// 1 if both are.
+Expr IlpMemory::getBoth(const Expr &a, const Expr &b) {
+  Expr both{{program.addContinuous(0, 1), 1}}, row = a;
+  add(row, b);
+  add(row, both, -1);
+  program.addRow(row, -kInfinity, 1);
+  return both;
+}
+
+/// Up to which operators what was produced is needed; `held` is 1 if it is not
+/// written in place.
+std::vector<IlpMemory::Need>
+IlpMemory::getNeeds(unsigned index, unsigned produced, const Expr &held) const {
+  const IlpTensor &tensor = forms.tensors[index];
+  std::vector<Need> needs;
+  bool isTied = hasOnlyTiedUses(tensor);
+  for (const IlpUse &use : tensor.uses) {
+    Need need{use.op, use.needs[produced],
+              use.surelyNeeds[produced] && !isTied};
+    // A single use takes it in place or is all that `held` speaks of.
+    if (isTied && tensor.uses.size() == 1 && !need.needed.empty())
+      need.needed = held;
+    needs.push_back(std::move(need));
+  }
+  return needs;
+}
+
+std::vector<IlpMemory::Need> IlpMemory::getSumNeeds(unsigned index,
+                                                    unsigned produced) const {
+  std::vector<Need> needs;
+  for (const IlpUse &use : forms.tensors[index].uses)
+    needs.push_back({use.op, use.needsSum[produced]});
+  return needs;
+}
+
+/// What is held up to each of the operators, one after the other: 1 if it is
+/// needed there or later.
+std::vector<IlpMemory::Need> IlpMemory::getChain(const Expr &held,
+                                                 std::vector<Need> needs) {
+  std::stable_sort(needs.begin(), needs.end(),
+                   [](const Need &a, const Need &b) { return a.op < b.op; });
+  Expr later;
+  bool isSure = false;
+  for (size_t i = needs.size(); i-- > 0;) {
+    Need &need = needs[i];
+    isSure |= need.isSure;
+    if (isSure) {
+      later = held;
+    } else if (later.empty()) {
+      later = need.needed;
+    } else if (!need.needed.empty()) {
+      Expr either{{program.addContinuous(0, 1), 1}};
+      program.addLess(later, either);
+      program.addLess(need.needed, either);
+      later = std::move(either);
+    }
+    need = {need.op, later, isSure};
+  }
+  std::erase_if(needs, [](const Need &need) { return need.needed.empty(); });
+  return needs;
+}
+
+/// Holds a chain from operator `first` on.
+void IlpMemory::holdChain(unsigned index, const Layout &layout,
+                          const std::vector<Need> &chain, unsigned first,
+                          Life life) {
+  for (const Need &need : chain) {
+    if (need.op < first)
+      continue;
+    hold(index, layout, need.needed, life, first, need.op);
+    first = need.op + 1;
+    // Of what counts in whole stages the next piece begins with one.
+    if (life == Life::Once || !isOverTime(layout))
+      first = stages.ends[stages.stageOf[need.op]];
+  }
+}
+
+/// What a view holds itself of its chain: what does not lie in its root.
+std::vector<IlpMemory::Need>
+IlpMemory::foldView(unsigned index, unsigned produced,
+                    const std::vector<Need> &chain) {
+  unsigned root = problem.getRoot(index);
+  const IlpLayout &own = forms.tensors[index].produced[produced];
+  Expr folded;
+  for (unsigned p = 0; p < forms.tensors[root].produced.size(); ++p) {
+    const IlpLayout &other = forms.tensors[root].produced[p];
+    if (isOverTime(own.layout) != isOverTime(other.layout) ||
+        problem.getBytes(index, own.layout) !=
+            problem.getBytes(root, other.layout))
+      continue;
+    Expr both = getBoth(own.chosen, other.chosen);
+    program.addLess(both, own.chosen);
+    program.addLess(both, other.chosen);
+    for (const Need &need : chain)
+      viewNeeds[root][p].push_back({need.op, getBoth(need.needed, both)});
+    add(folded, both);
+  }
+  if (folded.empty())
+    return chain;
+  std::vector<Need> rest;
+  for (const Need &need : chain) {
+    Expr left{{program.addContinuous(0, 1), 1}}, row = need.needed;
+    add(row, folded, -1);
+    program.addLess(row, left);
+    rest.push_back({need.op, std::move(left)});
+  }
+  return rest;
+}
+
+/// A gradient in layout `produced`, whose terms may be summed up at the end of
+/// its stage. An update that wants terms beside one that wants the sum is left
+/// out.
+void IlpMemory::addGradient(unsigned index, unsigned produced,
+                            const Expr &held) {
+  const IlpTensor &tensor = forms.tensors[index];
+  const Layout &layout = tensor.produced[produced].layout;
+  const Expr &summed = tensor.summed[produced];
+  unsigned end = stages.ends[tensor.stage];
+  std::vector<Need> needs = getNeeds(index, produced, held),
+                    sums = getSumNeeds(index, produced);
+  bool hasOther =
+      std::any_of(tensor.uses.begin(), tensor.uses.end(),
+                  [](const IlpUse &use) { return use.pass != Pass::Update; });
+  if (hasOther) {
+    needs.insert(needs.end(), sums.begin(), sums.end());
+  } else {
+    needs.insert(needs.begin(), {end - 1, summed});
+    hold(index, layout, summed, Life::AtEnd, end - 1, end - 1);
+  }
+  holdChain(index, layout, getChain(held, std::move(needs)),
+            tensor.producer + 1, Life::Produced);
+  Layout sum = layout;
+  sum[problem.getTimeAxis()] = kFull;
+  holdChain(index, sum, getChain(held, std::move(sums)), end, Life::Once);
+}
+
+void IlpMemory::addProduced(unsigned index, unsigned produced) {
+  const IlpTensor &tensor = forms.tensors[index];
+  const Layout &layout = tensor.produced[produced].layout;
+  bool maySum = !tensor.summed[produced].empty(),
+       isInKernel = problem.tensors[index].isInKernel;
+  if (isInKernel && !maySum)
+    return;
+  Expr held = getHeld(index, produced);
+  std::vector<Need> chain{
+      {tensor.producer, isInKernel ? tensor.summed[produced] : held}};
+  if (maySum) {
+    holdChain(index, layout, chain, tensor.producer, Life::Produced);
+    addGradient(index, produced, held);
+    return;
+  }
+  std::vector<Need> needs = getNeeds(index, produced, held);
+  for (const Need &need : viewNeeds[index][produced])
+    needs.push_back(need);
+  for (Need &need : getChain(held, std::move(needs)))
+    chain.push_back(std::move(need));
+  if (problem.getRoot(index) != index)
+    chain = foldView(index, produced, chain);
+  holdChain(index, layout, chain, tensor.producer, Life::Produced);
 }
 
 void IlpMemory::addTensor(unsigned index) {
   const IlpTensor &tensor = forms.tensors[index];
-  if (problem.operators[tensor.producer].kind == Operator::Kind::Resident)
+  if (problem.operators[tensor.producer].isArgument()) {
+    for (const IlpLayout &entry : tensor.produced)
+      hold(index, entry.layout, entry.chosen, Life::Once, 0,
+           problem.operators.size() - 1);
     return;
-  // Up to here some use holds the tensor that cannot wait.
-  int lastOther = tensor.stage;
-  for (const IlpUse &use : tensor.uses)
-    if (use.pass != Pass::Update || waiting[index].empty())
-      lastOther = std::max(lastOther, static_cast<int>(use.stage));
-  IlpSum first, rest;
-  bool hasOther = hasOtherUses(tensor);
-  for (unsigned p = 0; p < tensor.produced.size(); ++p) {
-    const Layout &layout = tensor.produced[p].layout;
-    double bytes = getBytes(index, layout);
-    Expr held = getHeld(index, p);
-    first.add(kWhole, held, bytes);
-    rest.add(kWhole, held, bytes);
-    if (tensor.summed[p].empty())
-      continue;
-    Layout sum = layout;
-    sum[problem.getTimeAxis()] = kFull;
-    rest.add(hasOther ? kSum : kWhole, tensor.summed[p], getBytes(index, sum));
-    // Terms go once they are summed, unless another pass wants them; an update
-    // that wants them is left out.
-    if (!hasOther)
-      rest.add(kWhole, tensor.summed[p], -bytes);
   }
-  hold(std::move(first), tensor.stage, tensor.stage);
-  hold(std::move(rest), std::max(tensor.stage, 0) + 1, lastOther);
-  if (!waiting[index].empty())
-    addUpdateUses(index, lastOther);
-}
-
-/// Holds a gradient that may wait from `lastOther` to those of its uses that do
-/// not wait.
-void IlpMemory::addUpdateUses(unsigned index, int lastOther) {
-  const IlpTensor &tensor = forms.tensors[index];
-  bool isTied = hasOnlyTiedUses(tensor);
-  bool hasOther = hasOtherUses(tensor);
-  std::set<int> ends;
-  for (const IlpUse &use : tensor.uses)
-    if (static_cast<int>(use.stage) > lastOther)
-      ends.insert(static_cast<int>(use.stage));
-  int begin = lastOther + 1;
-  for (int end : ends) {
-    IlpSum bytes;
-    for (size_t p = 0; p < tensor.produced.size(); ++p) {
-      Expr held{{program.addContinuous(0, 1), 1}};
-      for (const IlpUse &use : tensor.uses) {
-        if (static_cast<int>(use.stage) < end)
-          continue;
-        Expr direct;
-        for (size_t w = 0; w < use.wanted.size(); ++w) {
-          const Layout &produced = tensor.produced[p].layout,
-                       &wanted = use.wanted[w].layout;
-          if (use.pairs[p][w].empty() || (isTied && produced == wanted))
-            continue;
-          add(direct, use.pairs[p][w]);
-          add(direct, getWaiting(index, produced, wanted), -1);
-        }
-        program.addLess(direct, held);
-      }
-      Layout layout = tensor.produced[p].layout;
-      double size = getBytes(index, layout);
-      if (!tensor.summed[p].empty()) {
-        layout[problem.getTimeAxis()] = kFull;
-        size = getBytes(index, layout) + (hasOther ? size : 0);
-      }
-      bytes.add(kWhole, held, size);
-    }
-    hold(std::move(bytes), begin, end);
-    begin = end + 1;
-  }
+  for (unsigned p = 0; p < tensor.produced.size(); ++p)
+    addProduced(index, p);
 }
 
 //===----------------------------------------------------------------------===//
-// Copies and workspaces
+// Copies
 //===----------------------------------------------------------------------===//
 
 /// 1 if the copy is made and some use of its layout is not written in place.
@@ -211,85 +291,114 @@ void IlpMemory::addCopies(unsigned index) {
   const IlpTensor &tensor = forms.tensors[index];
   for (size_t place = 0; place < tensor.passes.size(); ++place) {
     const IlpPass &pass = tensor.passes[place];
-    auto keep = [&](const Layout &layout, const Expr &made, int first) {
-      IlpSum bytes;
-      bytes.add(kWhole, getCopyHeld(tensor, layout, made),
-                getBytes(index, layout));
-      hold(std::move(bytes), first, static_cast<int>(pass.lastStage));
+    auto getLast = [&](size_t place) {
+      return tensor.uses[tensor.passes[place].uses.back()].op;
     };
     for (const auto &[layout, entries] : pass.made)
       for (const auto &[stage, made] : entries)
-        keep(layout, made, static_cast<int>(stage));
+        hold(index, layout, getCopyHeld(tensor, layout, made), Life::Copy,
+             getBegin(stage), getLast(place));
     // Up to the end of the pass before, that pass holds it.
-    for (auto [layout, column] : pass.kept)
-      keep(layout, {{column, 1}},
-           static_cast<int>(tensor.passes[place - 1].lastStage) + 1);
-  }
-}
-
-/// The largest workspace of each stage.
-void IlpMemory::addWorkspaces() {
-  unsigned op = 0;
-  for (unsigned stage = 0; stage < stages.size(); ++stage) {
-    std::vector<Expr> all;
-    double largest = 0;
-    for (; op < stages.ends[stage]; ++op) {
-      IlpSum bytes;
-      const SignatureSet &signatures = problem.getSignatures(op);
-      for (unsigned s = 0; s < signatures.size(); ++s)
-        bytes.add(kWhole, {{forms.getColumn(op, s), 1}},
-                  toUnits(signatures[s].workspace));
-      largest = std::max(largest, bytes.getLargest());
-      if (!bytes.isEmpty())
-        all.push_back(std::move(bytes.expr));
+    for (auto [layout, column] : pass.kept) {
+      unsigned first = getLast(place - 1) + 1;
+      if (!isOverTime(layout))
+        first = stages.ends[tensor.passes[place - 1].lastStage];
+      hold(index, layout, getCopyHeld(tensor, layout, {{column, 1}}),
+           Life::Produced, first, getLast(place));
     }
-    if (all.empty())
-      continue;
-    IlpSum held;
-    held.add(kWhole, {{program.addContinuous(0, 1), 1}}, largest);
-    for (const Expr &bytes : all)
-      program.addLess(bytes, held.expr);
-    hold(std::move(held), static_cast<int>(stage), static_cast<int>(stage));
   }
 }
 
+/// Views first: their roots hold what they need.
 void IlpMemory::addHoldings() {
-  addResidents();
-  for (unsigned i = 0; i < forms.tensors.size(); ++i) {
+  for (unsigned i = forms.tensors.size(); i-- > 0;) {
     addTensor(i);
     addCopies(i);
   }
-  addWorkspaces();
 }
 
-/// What the stage holds, and the most that it could hold.
-Expr IlpMemory::getTotal(unsigned stage, double &largest) const {
-  Expr total;
-  largest = 0;
+//===----------------------------------------------------------------------===//
+// Rows
+//===----------------------------------------------------------------------===//
+
+/// Which part of a holding counts beside operator `op`, with other strands
+/// before the stage or behind it.
+double IlpMemory::getFactor(const Holding &holding, unsigned op,
+                            bool isAtBegin) const {
+  unsigned stage = stages.stageOf[op], begin = getBegin(stage),
+           end = stages.ends[stage], first = holding.first;
+  bool isAlive = first <= op && op <= holding.last, isBeside = false;
+  switch (holding.life) {
+  case Life::Once:
+    return isAlive ? 1 : 0;
+  case Life::AtEnd:
+    isBeside = !isAtBegin && holding.last + 1 == end;
+    isAlive = false;
+    break;
+  case Life::Produced:
+  case Life::Copy:
+    isBeside = isAtBegin ? holding.last >= begin &&
+                               (first < begin ||
+                                (first == begin && holding.life == Life::Copy))
+                         : first < end && holding.last >= end;
+  }
+  auto k = static_cast<double>(numStrands);
+  return (isAlive ? 1 / k : 0) + (isBeside ? (k - 1) / k : 0);
+}
+
+IlpMemory::Row IlpMemory::getRow(unsigned op, bool isAtBegin) const {
+  Row row;
   for (const Holding &holding : holdings)
-    if (holding.first <= static_cast<int>(stage) &&
-        static_cast<int>(stage) <= holding.last) {
-      add(total, holding.bytes.expr);
-      largest += holding.bytes.getLargest();
+    if (double factor = getFactor(holding, op, isAtBegin); factor > 0) {
+      add(row.bytes, holding.bytes.expr, factor);
+      row.largest += factor * holding.bytes.getLargest();
     }
-  return total;
+  double largest = 0;
+  const SignatureSet &signatures = problem.getSignatures(op);
+  for (unsigned s = 0; s < signatures.size(); ++s) {
+    double workspace = toUnits(signatures[s].workspace);
+    add(row.bytes, {{forms.getColumn(op, s), 1}}, workspace);
+    largest = std::max(largest, workspace);
+  }
+  row.largest += largest;
+  return row;
 }
 
-void IlpMemory::limitStages() {
+/// Those that no other row exceeds for sure: of operators beside which
+/// something is held for the last time in the stage.
+std::vector<IlpMemory::Row> IlpMemory::getRows() const {
+  std::vector<bool> matters(problem.operators.size());
+  for (unsigned end : stages.ends)
+    matters[end - 1] = true;
+  for (const Holding &holding : holdings)
+    matters[holding.last] = true;
+  for (unsigned op = 0; op < matters.size(); ++op)
+    for (const Signature &signature : problem.getSignatures(op))
+      matters[op] = matters[op] || signature.workspace > 0;
+  std::vector<Row> rows;
+  for (unsigned op = 0; op < matters.size(); ++op)
+    if (matters[op] && !problem.operators[op].isArgument()) {
+      rows.push_back(getRow(op, false));
+      if (numStrands > 1)
+        rows.push_back(getRow(op, true));
+    }
+  return rows;
+}
+
+void IlpMemory::limitPeak() {
   addHoldings();
   // Rounding must not forbid a plan that just fits.
-  double limit = kLimit + toUnits(1) / 4, largest;
-  for (unsigned stage = 0; stage < stages.size(); ++stage)
-    if (Expr total = getTotal(stage, largest); largest > kLimit)
-      program.addRow(total, -kInfinity, limit);
+  double limit = kLimit + toUnits(1) / 4;
+  for (const Row &row : getRows())
+    if (row.largest > kLimit)
+      program.addRow(row.bytes, -kInfinity, limit);
 }
 
 void IlpMemory::minimizePeak() {
   addHoldings();
   Expr peak{{program.addContinuous(0, kInfinity), 1}};
-  double largest;
-  for (unsigned stage = 0; stage < stages.size(); ++stage)
-    program.addLess(getTotal(stage, largest), peak);
+  for (const Row &row : getRows())
+    program.addLess(row.bytes, peak);
   program.minimize(peak);
 }
 

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Rows that keep each stage below the memory limit (Cost.h, *Memory*). Exact
+// Rows that keep each operator below the memory limit (Cost.h, *Memory*). Exact
 // but for copies that wait: how long the queue holds them and their gradients
 // is left out, so that the rows may allow too much, never too little.
 //
@@ -22,45 +22,78 @@ class IlpMemory {
 public:
   IlpMemory(const IlpForms &forms, IntegerProgram &program);
 
-  /// A row for each stage that could exceed the limit.
-  void limitStages();
-  /// Instead: the largest stage as the objective.
+  /// A row for each operator beside which the limit could be exceeded.
+  void limitPeak();
+  /// Instead: the largest peak as the objective.
   void minimizePeak();
   /// An objective in bytes.
   int64_t toBytes(double units) const;
 
 private:
-  /// Bytes that are held from one stage to another, both included.
+  /// How bytes are held.
+  enum class Life {
+    /// From one operator to another.
+    Produced,
+    /// Likewise, and before the first operator of their stage.
+    Copy,
+    /// By all strands together, in whole stages.
+    Once,
+    /// By the strands that are done with the stage.
+    AtEnd
+  };
   struct Holding {
     IlpSum bytes;
-    int first, last;
+    Life life;
+    unsigned first, last;
+  };
+  /// Up to the operator something is needed if the expression is 1, or surely.
+  struct Need {
+    unsigned op;
+    Expr needed;
+    bool isSure = false;
+  };
+  /// Bytes beside an operator, and the most that they could be.
+  struct Row {
+    Expr bytes;
+    double largest = 0;
   };
 
   void addHoldings();
-  void addResidents();
   void addTensor(unsigned index);
-  void addUpdateUses(unsigned index, int lastOther);
+  void addProduced(unsigned index, unsigned produced);
+  void addGradient(unsigned index, unsigned produced, const Expr &held);
+  std::vector<Need> getNeeds(unsigned index, unsigned produced,
+                             const Expr &held) const;
+  std::vector<Need> getSumNeeds(unsigned index, unsigned produced) const;
+  std::vector<Need> getChain(const Expr &held, std::vector<Need> needs);
+  void holdChain(unsigned index, const cost::Layout &layout,
+                 const std::vector<Need> &chain, unsigned first, Life life);
+  std::vector<Need> foldView(unsigned index, unsigned produced,
+                             const std::vector<Need> &chain);
+  Expr getBoth(const Expr &a, const Expr &b);
   void addCopies(unsigned index);
-  void addWorkspaces();
   Expr getHeld(unsigned index, unsigned produced);
   bool hasOnlyTiedUses(const IlpTensor &tensor) const;
   Expr getCopyHeld(const IlpTensor &tensor, const cost::Layout &layout,
                    const Expr &made);
-  Expr getWaiting(unsigned index, const cost::Layout &produced,
-                  const cost::Layout &wanted) const;
-  void hold(IlpSum bytes, int first, int last);
-  Expr getTotal(unsigned stage, double &largest) const;
+  void hold(unsigned tensor, const cost::Layout &layout, const Expr &held,
+            Life life, unsigned first, unsigned last);
+  bool isOverTime(const cost::Layout &layout) const;
+  unsigned getBegin(unsigned stage) const;
+  double getFactor(const Holding &holding, unsigned op, bool isAtBegin) const;
+  Row getRow(unsigned op, bool isAtBegin) const;
+  std::vector<Row> getRows() const;
   double toUnits(int64_t bytes) const;
-  double getBytes(unsigned tensor, const cost::Layout &layout) const;
 
   const IlpForms &forms;
   const cost::SearchProblem &problem;
   const IlpStages &stages;
   IntegerProgram &program;
+  int64_t numStrands;
   std::vector<bool> isTiedOutput;
   std::vector<Holding> holdings;
-  /// Changes of each tensor that wait.
-  std::vector<std::vector<const IlpChange *>> waiting;
+  /// Of roots, by the layout produced: what views in their memory need.
+  std::vector<std::vector<std::vector<Need>>> viewNeeds;
 };
 
 } // namespace tandem::search

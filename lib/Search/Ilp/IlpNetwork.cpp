@@ -59,6 +59,21 @@ void IlpNetwork::addChange(unsigned use, const Layout &from, const Layout &to,
 // From state to state
 //===----------------------------------------------------------------------===//
 
+/// Where memory matters, what the way needs of what was produced.
+void IlpNetwork::addNeeds(unsigned use, const IlpState &state, unsigned wanted,
+                          const IlpWay &way, const Expr &made) {
+  IlpUse &info = tensor.uses[use];
+  add(info.pairs[state.produced][wanted], made);
+  if (!states.needsProduced(state, use, wanted, way)) {
+    info.surelyNeeds[state.produced] = false;
+    return;
+  }
+  bool isSum = states.isSum(state, use, wanted);
+  if (isSum)
+    info.surelyNeeds[state.produced] = false;
+  add((isSum ? info.needsSum : info.needs)[state.produced], made);
+}
+
 void IlpNetwork::addWays(unsigned use, const IlpState &state, Node &node,
                          std::vector<Expr> &wanted, Changes &changes) {
   Expr out;
@@ -78,7 +93,7 @@ void IlpNetwork::addWays(unsigned use, const IlpState &state, Node &node,
         if (way.sums)
           add(tensor.summed[state.produced], made);
         if (states.knowsMemory)
-          add(tensor.uses[use].pairs[state.produced][w], made);
+          addNeeds(use, state, w, way, made);
         if (way.change) {
           auto &[change, ways] = changes[{way.from, w, way.waits}];
           change = way.change;
@@ -133,9 +148,13 @@ void IlpNetwork::addKept(unsigned use) {
 
 void IlpNetwork::addUse(unsigned use) {
   IlpUse &info = tensor.uses[use];
-  if (states.knowsMemory)
+  if (states.knowsMemory) {
     info.pairs.assign(tensor.produced.size(),
                       std::vector<Expr>(info.wanted.size()));
+    info.needs.assign(tensor.produced.size(), {});
+    info.needsSum = info.needs;
+    info.surelyNeeds.assign(tensor.produced.size(), true);
+  }
   std::vector<Expr> wanted(info.wanted.size());
   Changes changes;
   constexpr unsigned kStatesPerCheck = 64;

@@ -79,6 +79,8 @@ private:
   void addKept(unsigned use);
   void addUse(unsigned use);
   Expr addWanted(unsigned use, const std::vector<Expr> &wanted, Expr waiting);
+  void addNeeds(unsigned use, const IlpState &state, unsigned wanted,
+                const IlpWay &way, const Expr &made);
   void addWays(unsigned use, const IlpState &state, Node &node,
                std::vector<Expr> &wanted, Changes &changes);
   Expr addChanges(unsigned use, const Changes &changes);

@@ -196,6 +196,20 @@ std::vector<IlpWay> TensorStates::getWays(const IlpState &state, unsigned use,
   return ways;
 }
 
+bool TensorStates::needsProduced(const IlpState &state, unsigned use,
+                                 unsigned wanted, const IlpWay &way) const {
+  int base = getBase(state, use, wanted);
+  unsigned to = wantedNodes[use][wanted];
+  if (base == static_cast<int>(to))
+    return true;
+  if (base < 0 || way.from < 0 || way.waits || !getChange(base, to).isPossible)
+    return false;
+  return std::none_of(
+      state.copies.begin(), state.copies.end(), [&](const IlpMember &copy) {
+        return copy.isEarlier && getTotal(copy.node, to) < getTotal(base, to);
+      });
+}
+
 //===----------------------------------------------------------------------===//
 // The next state
 //===----------------------------------------------------------------------===//
@@ -268,6 +282,11 @@ bool TensorStates::isUsefulCopyFor(const IlpState &state, size_t which,
       (!isThere(copy, use, next) || !getChange(copy.node, to).isPossible))
     return false;
   if (isSame && knowsMemory)
+    return true;
+  // What was produced is not held for what it is nearer to.
+  if (knowsMemory && copy.isEarlier && base >= 0 &&
+      tensor.uses[use].pass == tensor.uses[next].pass &&
+      getTotal(copy.node, to) < getTotal(base, to))
     return true;
   if (canServe(state, which, copy.node, to, use, next))
     return false;

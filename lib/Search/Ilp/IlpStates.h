@@ -78,6 +78,11 @@ public:
   /// empty if none leads there. The first costs least in all.
   std::vector<IlpWay> getWays(const IlpState &state, unsigned use,
                               unsigned wanted) const;
+  /// Whether the way takes the producer's layout, or its sum over time, or may
+  /// make a copy of it (Cost.h, *Copies*).
+  bool needsProduced(const IlpState &state, unsigned use, unsigned wanted,
+                     const IlpWay &way) const;
+  bool isSum(const IlpState &state, unsigned use, unsigned wanted) const;
   /// The states before the next use: of several the first keeps all copies.
   std::vector<IlpState> getNext(const IlpState &state, unsigned use,
                                 unsigned wanted, const IlpWay &way) const;
@@ -107,7 +112,6 @@ private:
   double getTotal(unsigned from, unsigned to) const {
     return totals[from * nodes.size() + to];
   }
-  bool isSum(const IlpState &state, unsigned use, unsigned wanted) const;
   /// The producer's layout for this use; -1 if it is forgotten.
   int getBase(const IlpState &state, unsigned use, unsigned wanted) const;
   bool isNoWorse(unsigned from, unsigned than, unsigned to) const;

@@ -202,6 +202,13 @@ PlanPool::Record Driver::runBriefly() {
   return pool.forget();
 }
 
+/// With several strands a plan that splits nothing over time holds more: all
+/// that it makes counts in whole stages.
+void Driver::takeUntimed(const PlanPool::Record &record) {
+  if (record.plan && record.seconds < pool.seconds)
+    pool.take(*record.plan);
+}
+
 SearchResult Driver::run() {
   SearchResult impossible;
   if (isImpossible(impossible))
@@ -221,8 +228,7 @@ SearchResult Driver::run() {
   if (!context.graph.prepare([this] { return context.isOver(); })) {
     // The problem without a time axis is ready sooner.
     inOneStrand = untimed.join();
-    if (inOneStrand.plan)
-      pool.take(*inOneStrand.plan);
+    takeUntimed(inOneStrand);
     pool.restore(started);
   }
   if (!pool.best)
@@ -233,7 +239,7 @@ SearchResult Driver::run() {
   if (inOneStrand.plan && !pool.best)
     pool.offer(*inOneStrand.plan);
   if (pool.best && !goesOn && context.isOver()) {
-    pool.restore(std::move(inOneStrand));
+    takeUntimed(inOneStrand);
     pool.restore(std::move(started));
     return finish();
   }
@@ -256,7 +262,7 @@ SearchResult Driver::run() {
     local.improveFrom(*inOneStrand.plan);
   searchExactly(kExactWork);
   anneal();
-  pool.restore(std::move(inOneStrand));
+  takeUntimed(inOneStrand);
   improveStart(std::move(started));
   if (context.does(Mechanism::Refine))
     refiner.refineLast();

@@ -40,6 +40,7 @@ private:
   double getLeastComputation() const;
   void offerStarts(PlanPool &to) const;
   void searchByGuides();
+  void takeUntimed(const PlanPool::Record &record);
   void improveStart(PlanPool::Record started);
   void searchExactly(uint64_t maxWork);
   void anneal();

@@ -170,16 +170,17 @@ static std::vector<Held> listPeak(const cost::SearchProblem &problem,
   cost::ChangeTable table(problem);
   std::string error;
   auto report = cost::cost(problem, plan, table, error);
-  auto holdings = cost::listHoldings(problem, plan, table, error);
-  if (!report || !holdings)
+  if (!report)
     return {};
   const std::vector<int64_t> &bytes = report->stageBytes;
   unsigned peak = llvm::max_element(bytes) - bytes.begin();
+  auto holdings = cost::listHeldAtPeak(problem, plan, peak, table, error);
+  if (!holdings)
+    return {};
   std::vector<unsigned> producers = problem.getProducers();
   std::vector<Held> all;
   for (const Holding &holding : *holdings)
-    if (holding.first <= peak && peak <= holding.last)
-      all.push_back({holding.bytes, describe(problem, producers, holding)});
+    all.push_back({holding.bytes, describe(problem, producers, holding)});
   return all;
 }
 

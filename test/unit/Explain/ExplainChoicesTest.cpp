@@ -54,9 +54,9 @@ TEST_F(NextTest, theNextBestFormIsCosted) {
 
 TEST_F(NextTest, aFasterFormMayNotFit) {
   b.problem.axes[0].rates = perByte(1.0 / 256);
-  // The gather takes half a second. Whole, x and y are 256 B; split, the second
-  // stage holds y, its copy and the result, 64 + 128 + 128 B.
-  b.problem.memoryLimit = 256;
+  // The gather takes half a second. Whole, x, y and the result are 384 B;
+  // split, x, y, its copy and the result, 128 + 64 + 128 + 128 B.
+  b.problem.memoryLimit = 384;
   expectNext(-0.5, -1, 0.5, false);
   EXPECT_EQ(why, "data=gather(0) is faster, but exceeds the memory limit");
 }

@@ -21,6 +21,8 @@ static SearchProblem makeProblem(uint64_t seed, Random &random) {
   options.isRich = seed % 2;
   options.kind = static_cast<RandomOptions::Kind>(seed / 2 % 4);
   SearchProblem problem = makeRandomProblem(seed, options);
+  if (seed % 5 < 2)
+    addPlaces(problem, random);
   ChangeTable table(problem);
   std::string error;
   if (seed % 3 == 0)

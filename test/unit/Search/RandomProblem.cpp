@@ -339,3 +339,19 @@ SearchProblem test::makeRandomProblem(uint64_t seed,
                                       const RandomOptions &options) {
   return Generator(seed, options).run();
 }
+
+void tandem::cost::test::addPlaces(SearchProblem &problem, Random &random) {
+  for (const Operator &info : problem.operators)
+    for (unsigned tensor : info.results) {
+      if (info.kind != Operator::Kind::Compute)
+        continue;
+      Tensor &made = problem.tensors[tensor];
+      made.isInKernel = random.chance(0.15);
+      for (unsigned operand : info.operands)
+        if (operand < tensor && random.chance(0.5) &&
+            problem.getBytes(operand, Layout()) ==
+                problem.getBytes(tensor, Layout()))
+          made.viewOf = static_cast<int>(operand);
+    }
+  problem.alignment = random.chance(0.5) ? 96 : 1;
+}

@@ -97,6 +97,10 @@ SearchProblem applyPin(SearchProblem problem, const Pin &pin);
 /// some operator has none.
 std::optional<SearchProblem> withoutDuplex(SearchProblem problem);
 
+/// Makes some tensors views of what their operators read, puts some inside of
+/// kernels, and aligns what strands hold.
+void addPlaces(SearchProblem &problem, Random &random);
+
 } // namespace tandem::cost::test
 
 #endif // TANDEM_TEST_UNIT_SEARCH_RANDOMPROBLEM_H

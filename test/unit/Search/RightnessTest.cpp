@@ -75,11 +75,11 @@ TEST(Oracle, findsTheLeastOfTheEnumeration) {
   EXPECT_GE(numSearched, 40u);
 }
 
-/// Each of the first five decides in at least a quarter of the graphs.
+/// Each of the first five decides in at least a fifth of the graphs.
 TEST(Oracle, trialsCoverWhatMatters) {
   const std::vector<Trial> &trials = getTrials();
   ASSERT_GE(trials.size(), 400u);
-  auto count = [&](const char *what, auto member, unsigned share = 4) {
+  auto count = [&](const char *what, auto member, unsigned share = 5) {
     unsigned number = 0;
     for (const Trial &trial : trials)
       number += trial.*member;
@@ -239,7 +239,7 @@ static double askBoth(const SearchProblem &problem) {
   return least;
 }
 
-TEST(Oracle, endsTheFirstStageBehindAnInputThatNothingUses) {
+TEST(Oracle, holdsInputsThatNothingUses) {
   ProblemBuilder builder;
   builder.addAxis("data", 2, perByte(1));
   unsigned idle = builder.addTensor("idle", {25});
@@ -248,8 +248,10 @@ TEST(Oracle, endsTheFirstStageBehindAnInputThatNothingUses) {
   builder.addInput(x, {signature(">f")});
   builder.addCompute(Pass::Forward, {x}, {y}, {signature("f>f", 1)});
   // 140 bytes of inputs, 80 of the result.
-  builder.problem.memoryLimit = 140;
+  builder.problem.memoryLimit = 220;
   EXPECT_EQ(askBoth(builder.problem), 1);
+  builder.problem.memoryLimit = 219;
+  EXPECT_FALSE(search::searchExhaustive(builder.problem, {}).plan);
 }
 
 /// A mask computes 1 s per strand. Behind the all-to-all of y, and not in front

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ProblemBuilder.h"
 #include "RandomProblem.h"
 #include "Tandem/Problem/Untimed.h"
 #include "Tandem/Relaxation/Fold.h"
@@ -15,6 +16,7 @@
 #include "Trial.h"
 #include "tandem/Search/Search.h"
 #include "gtest/gtest.h"
+#include <set>
 
 using namespace tandem;
 using namespace tandem::cost;
@@ -102,7 +104,7 @@ TEST(TandemTest, pricesOfMemoryGiveBounds) {
     numRaised += most > without * (1 + 1e-3);
   }
   EXPECT_GE(numBinding, 50u);
-  EXPECT_GE(numRaised, numBinding / 10);
+  EXPECT_GE(numRaised, numBinding / 20);
 }
 
 /// What `bound` minimises is met by its own values, but for claims: with them
@@ -247,68 +249,65 @@ TEST(TandemTest, equalLargeProblemsGetEqualPlans) {
   EXPECT_EQ(print(problem, *first.plan), print(problem, *second.plan));
 }
 
-/// Signatures under a price of bytes.
-static std::vector<unsigned> getPricedSignatures(const SearchProblem &problem,
-                                                 double price) {
-  Facts facts(problem);
-  ChangeTable table(problem);
-  FactorGraph graph(facts, table);
-  Weights weights;
-  weights.memory = price;
-  graph.setWeights(weights);
-  Relaxation relaxation(graph, getUnfolded(graph));
-  for (int i = 0; i < 10; ++i)
-    relaxation.sweep();
-  std::vector<unsigned> values = relaxation.round(), signatures;
-  relaxation.descend(values, 4);
-  for (unsigned op = 0; op < problem.operators.size(); ++op)
-    signatures.push_back(values[facts.groupOf[op]]);
-  return signatures;
+/// Both passes read the whole of each parameter, of which a device stores half.
+static SearchProblem makeGathered(const std::vector<int64_t> &sizes) {
+  ProblemBuilder builder;
+  builder.addAxis("data", 2, {{{1, 1e-3}, {1, 1e-3}, {1, 1e-3}, {1, 1e-3}}});
+  unsigned last = builder.addTensor("x", {1});
+  builder.addInput(last, {signature(">f")});
+  std::vector<unsigned> parameters;
+  for (int64_t size : sizes) {
+    parameters.push_back(builder.addTensor("w", {size}));
+    builder.addResident(parameters.back(), {signature(">0")});
+  }
+  for (Pass pass : {Pass::Forward, Pass::Backward}) {
+    for (unsigned parameter : parameters) {
+      unsigned next = builder.addTensor("y", {1});
+      builder.addCompute(pass, {last, parameter}, {next},
+                         {signature("f,f>f", 1)});
+      last = next;
+    }
+    std::reverse(parameters.begin(), parameters.end());
+  }
+  return builder.problem;
 }
 
 /// Where not all copies that are wanted again fit, those are kept that take
 /// most seconds per byte to be made again.
 TEST(TandemTest, littleMemoryIsSpentWhereItSavesMost) {
-  TransformerOptions options = getSmall(3);
-  options.strands = 1;
-  SearchProblem problem = makeTransformer(options);
-  unsigned numTight = 0;
-  for (double price : {1e-14, 1e-13, 1e-12, 1e-11, 1e-10}) {
-    std::vector<unsigned> signatures = getPricedSignatures(problem, price);
-    Facts facts(problem);
-    ChangeTable table(problem);
-    auto offer = [&](int64_t limit, int64_t &leastPeak) {
-      problem.memoryLimit = limit;
-      PlanPool pool(facts, table);
-      pool.offer(signatures);
-      leastPeak = pool.leastPeak;
-      return pool.best;
-    };
-    auto getSaved = [&](const Copy &copy) {
-      const TensorFacts &info = facts.tensors[copy.tensor];
-      const Layout &produced =
-          problem.getSignatures(info.producer)[signatures[info.producer]]
-              .results[info.result];
-      return table.getCost(copy.tensor, produced, copy.layout).getTotal(1) /
-             static_cast<double>(problem.getBytes(copy.tensor, copy.layout));
-    };
-    int64_t least = 0, most = 0, peak = 0;
-    offer(1, least);
-    std::optional<Plan> all = offer(std::numeric_limits<int64_t>::max(), most);
-    ASSERT_TRUE(all);
-    std::optional<Plan> tight = offer(least + (most - least) / 2, peak);
-    if (!tight || tight->kept.empty() || tight->kept.size() == all->kept.size())
+  SearchProblem problem = makeGathered({64, 256, 32, 512, 128});
+  std::vector<unsigned> signatures(problem.operators.size());
+  Facts facts(problem);
+  ChangeTable table(problem);
+  auto offer = [&](int64_t limit) {
+    problem.memoryLimit = limit;
+    PlanPool pool(facts, table);
+    pool.offer(signatures);
+    return pool.best;
+  };
+  auto getSaved = [&](const Copy &copy) {
+    const Layout &produced = facts.getProduced(signatures, copy.tensor);
+    return table.getCost(copy.tensor, produced, copy.layout).getTotal(1) /
+           static_cast<double>(problem.getBytes(copy.tensor, copy.layout));
+  };
+  std::optional<Plan> all = offer(kNoLimit);
+  ASSERT_TRUE(all);
+  ASSERT_EQ(all->kept.size(), 5u);
+  std::set<size_t> counts;
+  for (int64_t limit = 2000; limit < 8000; limit += 100) {
+    std::optional<Plan> tight = offer(limit);
+    if (!tight)
       continue;
-    ++numTight;
+    counts.insert(tight->kept.size());
     double worst = std::numeric_limits<double>::infinity();
     for (const Copy &copy : tight->kept)
       worst = std::min(worst, getSaved(copy));
     for (const Copy &copy : all->kept)
       if (!std::binary_search(tight->kept.begin(), tight->kept.end(), copy)) {
-        EXPECT_LE(getSaved(copy), worst * (1 + 1e-3)) << price;
+        EXPECT_LE(getSaved(copy), worst * (1 + 1e-3)) << limit;
       }
   }
-  EXPECT_GT(numTight, 0u);
+  EXPECT_GE(counts.size(), 4u);
 }
 
 TEST(TandemTest, equalProblemsGetEqualPlans) {
@@ -403,7 +402,7 @@ TEST(TandemTest, farStartsChangeNothing) {
   SearchResult alone = searchTandem(problem, {});
   ASSERT_TRUE(alone.plan) << alone.error;
   SearchProblem limited = problem;
-  limited.memoryLimit = alone.plan->peak / 2;
+  limited.memoryLimit = alone.plan->peak / 3 * 2;
   SearchOptions options;
   options.timeLimit = 1e-9;
   SearchResult small = searchTandem(limited, options);

@@ -96,7 +96,7 @@ TEST(Cost, HoldsTheTermsOfBothStrands) {
   ASSERT_TRUE(report) << error;
   EXPECT_EQ(report->stageBytes[0], 64 + 64 + 128 + 16);
   // The sum and its copy; the new parameter is written in place.
-  EXPECT_EQ(report->stageBytes[1], 64 + 64 + 64);
+  EXPECT_EQ(report->stageBytes[1], 64 + 64 + 64 + 64);
 }
 
 TEST(Cost, NeedsACutBeforeAChange) {

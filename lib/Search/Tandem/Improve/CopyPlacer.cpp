@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Tandem/Improve/CopyPlacer.h"
+#include "Infinity.h"
 #include <algorithm>
 
 using namespace tandem::cost;
@@ -65,27 +66,31 @@ CopyPlacer::Placed CopyPlacer::makeCopy(EditedTensor &made,
            stage = plan.stageOf[use.op];
   bool isArgument = facts.isArgument(producer);
   EditedCopy copy{{tensor, layout, pass}, use.op, stage};
-  double best = 0;
-  bool isFromBase = false, isPossible = false;
+  double best = 0, nearest = kInfinity;
+  bool isFromBase = false, isPossible = false, needsBase = false;
   auto offer = [&](const Layout &from, bool isEarlier) {
     const ChangeCost &change = table.getCost(tensor, from, layout);
+    nearest = change.isPossible ? change.getTotal(facts.numStrands) : kInfinity;
     if (!change.isPossible)
       return false;
     isPossible = true;
-    double total = change.getTotal(facts.numStrands);
-    if (!isEarlier || (copy.change && total >= best))
+    if (!isEarlier || (copy.change && nearest >= best))
       return false;
-    best = total;
+    best = nearest;
     copy.change = &change;
     return true;
   };
   isFromBase = offer(base, isArgument || plan.stageOf[producer] < stage);
+  double fromBase = nearest;
+  needsBase = fromBase < kInfinity;
   for (bool ofThisPass : {true, false})
     for (unsigned index : alive) {
       const EditedCopy &other = made.copies[index];
-      if ((other.copy.pass == pass) == ofThisPass &&
-          offer(other.copy.layout, other.stage < stage))
+      if ((other.copy.pass == pass) != ofThisPass)
+        continue;
+      if (offer(other.copy.layout, other.stage < stage))
         isFromBase = false;
+      needsBase &= ofThisPass || nearest >= fromBase;
     }
   if (!copy.change)
     return isPossible ? Placed::NeedsCut : Placed::Impossible;
@@ -97,6 +102,8 @@ CopyPlacer::Placed CopyPlacer::makeCopy(EditedTensor &made,
   if (copy.waits) {
     made.hasWaiting = true;
     made.leaving += best;
+  } else if (needsBase) {
+    made.lastOp = std::max(made.lastOp, use.op);
   }
   alive.push_back(made.copies.size());
   made.copies.push_back(copy);
@@ -125,16 +132,9 @@ CopyPlacer::Placed CopyPlacer::placeUse(EditedTensor &made, unsigned tensor,
   auto matches = [&](unsigned index) {
     return made.copies[index].copy.layout == layout;
   };
-  auto place = std::find_if(alive.begin(), alive.end(), matches);
-  if (place == alive.end()) {
-    Placed placed = makeCopy(made, use, tensor, base);
-    if (placed != Placed::Yes)
-      return placed;
-    place = alive.end() - 1;
-  }
-  if (!made.copies[*place].waits)
-    made.lastOp = std::max(made.lastOp, use.op);
-  return Placed::Yes;
+  return std::any_of(alive.begin(), alive.end(), matches)
+             ? Placed::Yes
+             : makeCopy(made, use, tensor, base);
 }
 
 /// Copies live until the tensor's last use in the pass; kept ones are there for
@@ -200,6 +200,7 @@ CopyPlacer::Placed CopyPlacer::place(unsigned tensor, EditedTensor &made,
   setInPlace(made, tensor);
   const Layout &produced = getProduced(tensor);
   made.bytes = problem.getBytes(tensor, produced);
+  made.isOverTime = facts.isOverTime(produced);
   if (made.isSummed)
     made.summedBytes = problem.getBytes(tensor, facts.getSummed(produced));
   return Placed::Yes;

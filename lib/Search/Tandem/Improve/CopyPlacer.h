@@ -33,11 +33,13 @@ struct EditedCopy {
 struct EditedTensor {
   std::vector<EditedCopy> copies;
   std::vector<cost::Copy> kept;
+  /// The last operator takes what was produced, or is the first to take a copy
+  /// of it (Cost.h, *Copies*).
   unsigned stage = 0, lastOp = 0;
   int64_t bytes = 0, summedBytes = 0;
   double sumSeconds = 0, leaving = 0;
   bool isPlaced = false, isSummed = false, keepsTerms = false,
-       isInPlace = false, hasWaiting = false;
+       isInPlace = false, hasWaiting = false, isOverTime = false;
 };
 
 /// What is decided of a plan.

@@ -22,6 +22,14 @@ PlanEditor::PlanEditor(const Facts &facts, ChangeTable &table)
   for (unsigned op = numOperators; op-- > 0;)
     if (problem.operators[op].pass == Pass::Update)
       firstUpdate = op;
+  sharesMemory.resize(tensors.size());
+  for (unsigned tensor : facts.views)
+    sharesMemory[tensor] = sharesMemory[facts.roots[tensor]] = true;
+  for (unsigned tensor = 0; tensor < tensors.size(); ++tensor)
+    if (sharesMemory[tensor])
+      sharing.push_back(tensor);
+  lastOps.resize(tensors.size());
+  lastOfSums.resize(tensors.size());
   stages.resize(numOperators);
   lines.resize(numOperators);
   firstChanged = numOperators;
@@ -112,35 +120,58 @@ void PlanEditor::addOperator(unsigned op, int sign) {
 }
 
 /// Held from the stage of `birth` (or the one behind it) to that of `death`.
-void PlanEditor::hold(int64_t bytes, unsigned birth, unsigned death,
-                      bool isLate) {
+void PlanEditor::holdOnce(int64_t bytes, unsigned birth, unsigned death,
+                          bool isLate) {
   (isLate ? lateBirths : births)[birth] += bytes;
   deaths[death] += bytes;
 }
 
-/// A tensor in its producer's layout, needed until operator `lastOp`.
-void PlanEditor::holdTensor(unsigned tensor, unsigned lastOp, int sign) {
+/// From the stage of operator `first` on.
+void PlanEditor::holdCopy(const EditedCopy &copy, unsigned first, int sign) {
+  if (copy.isInPlace)
+    return;
+  if (!facts.isOverTime(copy.copy.layout)) {
+    holdOnce(sign * copy.bytes, first, copy.lastOp, false);
+    return;
+  }
+  int64_t share = sign * copy.bytes / facts.numStrands;
+  copyShares[first] += share;
+  goneShares[copy.lastOp] += share;
+}
+
+/// A tensor in its producer's layout until operator `last`, and its sum.
+void PlanEditor::holdTensor(unsigned tensor, unsigned last, unsigned lastOfSum,
+                            int sign) {
   const EditedTensor &made = tensors[tensor];
   unsigned producer = facts.tensors[tensor].producer;
+  bool isArgument = facts.isArgument(producer);
+  unsigned birth = isArgument ? 0 : producer;
   if (made.isInPlace)
     return;
-  unsigned birth = facts.isArgument(producer) ? 0 : producer;
-  bool isGone = made.isSummed && !made.keepsTerms;
-  hold(sign * made.bytes, birth, isGone ? birth : lastOp, false);
   if (made.isSummed)
-    hold(sign * made.summedBytes, birth, std::max(lastOp, birth), true);
+    holdOnce(sign * made.summedBytes, birth, std::max(lastOfSum, birth), true);
+  if (isArgument || facts.isInKernel(tensor, made.isSummed))
+    return;
+  int64_t share = sign * made.bytes / facts.numStrands;
+  if (made.isSummed && !made.keepsTerms) {
+    termShares[birth] += share;
+  } else if (made.isOverTime) {
+    shares[birth] += share;
+    goneShares[last] += share;
+  } else {
+    holdOnce(sign * made.bytes, birth, last, false);
+  }
 }
 
 void PlanEditor::addBytes(unsigned tensor, int sign) {
   const EditedTensor &made = tensors[tensor];
-  if (problem.operators[facts.tensors[tensor].producer].kind ==
-      Operator::Kind::Resident)
-    residentBytes += sign * made.bytes;
-  else if (!made.hasWaiting)
-    holdTensor(tensor, made.lastOp, sign);
+  if (facts.isArgument(facts.tensors[tensor].producer))
+    argumentBytes += sign * made.bytes;
+  if (!isLate(tensor))
+    holdTensor(tensor, made.lastOp, made.lastOp, sign);
   for (const EditedCopy &copy : made.copies)
-    if (!copy.waits && !copy.isInPlace)
-      hold(sign * copy.bytes, copy.op, copy.lastOp, false);
+    if (!copy.waits)
+      holdCopy(copy, copy.op, sign);
 }
 
 /// Adds (1) what the tensor costs and holds, or takes it away (-1).
@@ -215,7 +246,8 @@ void PlanEditor::rebuild() {
   std::fill(stages.begin(), stages.end(), EditedStage());
   births.assign(numOperators + 1, 0);
   lateBirths = deaths = births;
-  residentBytes = 0;
+  shares = copyShares = termShares = goneShares = births;
+  argumentBytes = 0;
   workspaces.resize(numOperators);
   for (unsigned op = 0; op < numOperators; ++op) {
     addOperator(op, 1);

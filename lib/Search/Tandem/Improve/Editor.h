@@ -72,7 +72,7 @@ public:
   struct Mark {
     size_t numWorks, numTensors, numSignatures, numStages, numFlips;
     unsigned firstChanged, lastChanged;
-    int64_t residentBytes;
+    int64_t argumentBytes;
   };
   Mark mark() const;
   void undo(const Mark &mark);
@@ -110,8 +110,14 @@ private:
   bool settle();
   void addTensor(unsigned tensor, int sign);
   void addBytes(unsigned tensor, int sign);
-  void hold(int64_t bytes, unsigned birth, unsigned death, bool isLate);
-  void holdTensor(unsigned tensor, unsigned lastOp, int sign);
+  void holdOnce(int64_t bytes, unsigned birth, unsigned death, bool isLate);
+  void holdCopy(const EditedCopy &copy, unsigned first, int sign);
+  void holdTensor(unsigned tensor, unsigned last, unsigned lastOfSum, int sign);
+  /// Whether it counts only once all of the plan is known: it has copies that
+  /// wait, or shares its memory.
+  bool isLate(unsigned tensor) const {
+    return tensors[tensor].hasWaiting || sharesMemory[tensor];
+  }
   void setWorkspace(unsigned op) {
     workspaces[op] = problem.getSignatures(op)[edited.signatures[op]].workspace;
   }
@@ -133,7 +139,10 @@ private:
   double getSeconds();
   void writeLines(unsigned first);
   double getSecondsWithQueue(Waiting &queue);
-  void holdWaiting(const Waiting &queue, int sign);
+  void setLastOps(const Waiting &queue);
+  bool isFolded(unsigned tensor) const;
+  void holdLate(const Waiting &queue, int sign);
+  int64_t getShares(unsigned stage, int64_t &alive) const;
   int64_t getExcess() const;
 
   const Facts &facts;
@@ -149,12 +158,20 @@ private:
   //--- What follows from them.
   std::vector<EditedStage> stages;
   std::vector<EditedTensor> tensors;
-  /// Bytes that are there from the stage of an operator on, or from the one
-  /// behind, and up to that of an operator.
+  /// Bytes of all strands that are there from the stage of an operator on, or
+  /// from the one behind, and up to that of an operator.
   std::vector<int64_t> births, lateBirths, deaths;
+  /// Of one strand, with operators: made, copies that it is the first to take,
+  /// terms that are summed up at the end of the stage, and up to there.
+  std::vector<int64_t> shares, copyShares, termShares, goneShares;
+  /// Whether a tensor is a view, or has some.
+  std::vector<bool> sharesMemory;
+  std::vector<unsigned> sharing;
+  /// Of those that are late: until when they are there.
+  std::vector<unsigned> lastOps, lastOfSums;
   /// Per operator that of its signature.
   std::vector<int64_t> workspaces;
-  int64_t residentBytes = 0;
+  int64_t argumentBytes = 0;
   /// Per stage the time line before it, of the plan that was kept last, and its
   /// seconds.
   std::vector<cost::LineState> lines;

@@ -135,7 +135,7 @@ bool PlanEditor::toggleWaiting(const Copy &copy) {
 PlanEditor::Mark PlanEditor::mark() const {
   return {oldStages.size(), oldTensors.size(), oldSignatures.size(),
           oldPlaces.size(), oldFlips.size(),   firstChanged,
-          lastChanged,      residentBytes};
+          lastChanged,      argumentBytes};
 }
 
 void PlanEditor::undo(const Mark &mark) {
@@ -173,7 +173,7 @@ void PlanEditor::undo(const Mark &mark) {
   }
   firstChanged = mark.firstChanged;
   lastChanged = mark.lastChanged;
-  residentBytes = mark.residentBytes;
+  argumentBytes = mark.argumentBytes;
 }
 
 void PlanEditor::keep() {

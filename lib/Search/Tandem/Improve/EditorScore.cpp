@@ -74,40 +74,86 @@ double PlanEditor::getSecondsWithQueue(Waiting &queue) {
   return state.seconds;
 }
 
-/// Holds what waits and its gradients, or no longer.
-void PlanEditor::holdWaiting(const Waiting &queue, int sign) {
+/// Whether a view lies in the memory of its root.
+bool PlanEditor::isFolded(unsigned tensor) const {
+  return facts.isFolded(
+      tensor, facts.getProduced(edited.signatures, tensor),
+      facts.getProduced(edited.signatures, facts.roots[tensor]),
+      tensors[tensor].isSummed);
+}
+
+/// Until when late tensors are there: gradients until their last copy is made,
+/// roots as long as their views.
+void PlanEditor::setLastOps(const Waiting &queue) {
+  for (unsigned tensor : sharing)
+    lastOps[tensor] = tensors[tensor].lastOp;
+  for (const auto &[tensor, place] : queue.copies)
+    lastOps[tensor] = tensors[tensor].lastOp;
   for (size_t i = 0; i < queue.waiters.size(); ++i) {
-    const WaitQueue::Waiter &waiter = queue.waiters[i];
-    auto [tensor, place] = queue.copies[i];
-    const EditedTensor &made = tensors[tensor];
-    const EditedCopy &copy = made.copies[place];
-    unsigned first = waiter.first < 0 ? copy.op : waiter.first;
-    if (!copy.isInPlace)
-      hold(sign * copy.bytes, std::min(first, copy.op), copy.lastOp, false);
-    // The last of a gradient's copies frees it.
-    if (i + 1 < queue.waiters.size() && queue.copies[i + 1].first == tensor)
-      continue;
-    unsigned last = made.lastOp;
-    for (size_t j = i + 1; j-- > 0 && queue.copies[j].first == tensor;)
-      last = std::max<int>(last, queue.waiters[j].last);
-    holdTensor(tensor, last, sign);
+    unsigned &last = lastOps[queue.copies[i].first];
+    if (int stage = queue.waiters[i].last; stage >= 0)
+      last = std::max(last, edited.nextStage[stage] - 1);
   }
+  for (unsigned tensor : sharing)
+    lastOfSums[tensor] = lastOps[tensor];
+  for (const auto &[tensor, place] : queue.copies)
+    lastOfSums[tensor] = lastOps[tensor];
+  for (unsigned tensor : facts.views)
+    if (isFolded(tensor)) {
+      unsigned &last = lastOps[facts.roots[tensor]];
+      last = std::max(last, lastOfSums[tensor]);
+    }
+}
+
+/// Holds what waits, its gradients, and what shares its memory, or no longer.
+void PlanEditor::holdLate(const Waiting &queue, int sign) {
+  for (size_t i = 0; i < queue.waiters.size(); ++i) {
+    auto [tensor, place] = queue.copies[i];
+    const EditedCopy &copy = tensors[tensor].copies[place];
+    unsigned first =
+        queue.waiters[i].first < 0 ? copy.op : queue.waiters[i].first;
+    holdCopy(copy, std::min(first, copy.op), sign);
+    // Once for all of a gradient's copies.
+    bool isLast =
+        i + 1 == queue.waiters.size() || queue.copies[i + 1].first != tensor;
+    if (isLast && !sharesMemory[tensor])
+      holdTensor(tensor, lastOps[tensor], lastOfSums[tensor], sign);
+  }
+  for (unsigned tensor : sharing)
+    if (!isFolded(tensor))
+      holdTensor(tensor, lastOps[tensor], lastOfSums[tensor], sign);
+}
+
+/// What one strand holds at most in the stage, with workspaces, and the others
+/// beside it; `alive` is what it holds before it, and then behind it.
+int64_t PlanEditor::getShares(unsigned stage, int64_t &alive) const {
+  unsigned end = edited.nextStage[stage];
+  for (unsigned op = stage; op < end; ++op)
+    alive += copyShares[op];
+  int64_t atBegin = alive, terms = 0, most = 0;
+  for (unsigned op = stage; op < end; ++op) {
+    alive += shares[op];
+    terms += termShares[op];
+    most = std::max(most, alive + terms + workspaces[op]);
+    alive -= goneShares[op];
+  }
+  return most + (facts.numStrands - 1) * std::max(atBegin, alive + terms);
 }
 
 int64_t PlanEditor::getExcess() const {
-  int64_t excess = 0, alive = residentBytes, limit = problem.memoryLimit;
+  int64_t excess = 0, once = argumentBytes, alive = 0;
   unsigned numOperators = problem.operators.size();
   for (unsigned stage = 0; stage < numOperators;
        stage = edited.nextStage[stage]) {
-    int64_t workspace = 0, late = 0, gone = 0;
+    int64_t late = 0, gone = 0;
     for (unsigned op = stage; op < edited.nextStage[stage]; ++op) {
-      alive += births[op];
+      once += births[op];
       late += lateBirths[op];
       gone += deaths[op];
-      workspace = std::max(workspace, workspaces[op]);
     }
-    excess += std::max<int64_t>(0, alive + workspace - limit);
-    alive += late - gone;
+    int64_t held = once + getShares(stage, alive);
+    excess += std::max<int64_t>(0, held - problem.memoryLimit);
+    once += late - gone;
   }
   return excess;
 }
@@ -118,8 +164,9 @@ Score PlanEditor::getScore() {
   Waiting queue;
   Score score;
   score.seconds = getSecondsWithQueue(queue);
-  holdWaiting(queue, 1);
+  setLastOps(queue);
+  holdLate(queue, 1);
   score.excess = getExcess();
-  holdWaiting(queue, -1);
+  holdLate(queue, -1);
   return score;
 }

@@ -20,6 +20,11 @@ Facts::Facts(const SearchProblem &problem, const MechanismSet &without)
   for (unsigned group = 0; group < groups.size(); ++group)
     for (unsigned op : groups[group])
       groupOf[op] = group;
+  for (unsigned i = 0; i < tensors.size(); ++i) {
+    roots.push_back(problem.getRoot(i));
+    if (roots[i] != i)
+      views.push_back(i);
+  }
   // A gradient leaves behind the slot of its own computation.
   bool isBehind = false;
   for (unsigned op = 0; op < problem.operators.size(); ++op) {
@@ -45,6 +50,14 @@ Layout Facts::getSummed(Layout layout) const {
   if (timeAxis >= 0)
     layout[timeAxis] = kFull;
   return layout;
+}
+
+bool Facts::isFolded(unsigned tensor, const Layout &produced,
+                     const Layout &ofRoot, bool isSummed) const {
+  unsigned root = roots[tensor];
+  return root != tensor && !isSummed &&
+         isOverTime(produced) == isOverTime(ofRoot) &&
+         problem.getBytes(tensor, produced) == problem.getBytes(root, ofRoot);
 }
 
 bool Facts::mayWait(unsigned tensor) const {

@@ -37,6 +37,9 @@ public:
   /// Whether something may wait while the operator computes: it lies behind the
   /// first gradient, and is no update (Cost.h, *Waiting*).
   std::vector<bool> mayHide;
+  /// Per tensor the one in whose memory it lies if it is a view, else itself;
+  /// and the views.
+  std::vector<unsigned> roots, views;
 
   /// Whether a search has to do with less work per operator.
   bool isLarge() const;
@@ -45,6 +48,23 @@ public:
   /// Whether a signature's `seconds` are those of one strand.
   bool isPerStrand(const cost::Signature &signature) const {
     return problem.isOverTime(signature);
+  }
+  /// Whether each strand holds a share of a tensor in this layout.
+  bool isOverTime(const cost::Layout &layout) const {
+    return numStrands == 1 || layout[timeAxis] != cost::kFull;
+  }
+  /// Bytes beside an operator that reads the tensor in this layout: those of
+  /// one strand, or of what all strands hold together.
+  int64_t getShare(unsigned tensor, const cost::Layout &layout) const {
+    int64_t bytes = problem.getBytes(tensor, layout);
+    return isOverTime(layout) ? bytes / numStrands : bytes;
+  }
+  /// Whether the tensor, produced so, lies in the memory of its root.
+  bool isFolded(unsigned tensor, const cost::Layout &produced,
+                const cost::Layout &ofRoot, bool isSummed) const;
+  /// Whether it holds nothing in its producer's layout.
+  bool isInKernel(unsigned tensor, bool isSummed) const {
+    return problem.tensors[tensor].isInKernel && !isSummed;
   }
   /// Whether copies of the tensor may wait until updates want them.
   bool mayWait(unsigned tensor) const;

@@ -6,7 +6,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "Tandem/Problem/Forms.h"
+#include "Infinity.h"
 #include <algorithm>
+#include <numeric>
 
 using namespace tandem::cost;
 using namespace tandem::search;
@@ -26,41 +28,98 @@ const ChangeCost *CopyNeed::getChange(unsigned begin,
 // Memory
 //===----------------------------------------------------------------------===//
 
+void HeldBytes::clear(unsigned numOperators) {
+  for (std::vector<int64_t> *bytes :
+       {&alive, &copies, &terms, &between, &onceMade, &onceAlive})
+    bytes->assign(numOperators + 1, 0);
+  arguments = 0;
+}
+
+void HeldBytes::sumUp() {
+  for (std::vector<int64_t> *bytes : {&alive, &between, &onceAlive})
+    std::partial_sum(bytes->begin(), bytes->end(), bytes->begin());
+}
+
 /// Holds bytes from the stage of operator `birth` to that of `death`; not yet
 /// in the stage of `birth` itself unless `countsAtBirth`.
-void FixedForms::hold(int64_t bytes, int birth, unsigned death,
-                      bool countsAtBirth) {
+void FixedForms::holdOnce(int64_t bytes, int birth, unsigned death,
+                          bool countsAtBirth) {
   if (countsAtBirth)
-    madeBytes[std::max(birth, 0)] += bytes;
+    held.onceMade[std::max(birth, 0)] += bytes;
   int first = std::max(birth + 1, 0);
   if (first > static_cast<int>(death))
     return;
-  aliveBytes[first] += bytes;
-  aliveBytes[death + 1] -= bytes;
+  held.onceAlive[first] += bytes;
+  held.onceAlive[death + 1] -= bytes;
 }
 
-void FixedForms::holdTensor(unsigned tensor) {
+/// Holds bytes of all strands from operator `first` to `last`; `first` makes
+/// them if `isMade`.
+void FixedForms::holdShare(int64_t bytes, unsigned first, unsigned last,
+                           bool isMade) {
+  int64_t share = bytes / facts.numStrands;
+  if (first > last)
+    return;
+  held.alive[first] += share;
+  held.alive[last + 1] -= share;
+  held.between[first + isMade] += share;
+  held.between[last + 1] -= share;
+}
+
+/// Holds a copy from where it was made, or kept last, to operator `last`.
+void FixedForms::holdCopy(unsigned tensor, const Live &copy, unsigned last) {
+  int64_t bytes = facts.problem.getBytes(tensor, copy.layout);
+  auto birth = static_cast<unsigned>(copy.heldTo);
+  if (!facts.isOverTime(copy.layout)) {
+    holdOnce(bytes, copy.heldTo, last, !copy.isCounted);
+    return;
+  }
+  if (!copy.isCounted)
+    held.copies[birth] += bytes / facts.numStrands;
+  holdShare(bytes, copy.isCounted ? birth + 1 : birth, last, !copy.isCounted);
+}
+
+/// In its producer's layout until operator `last`, and as a sum over time.
+void FixedForms::holdTensor(unsigned tensor, unsigned last) {
   const TensorFacts &info = facts.tensors[tensor];
-  int64_t bytes = facts.problem.getBytes(tensor, produced);
-  if (facts.problem.operators[info.producer].kind == Operator::Kind::Resident) {
-    residentBytes += bytes;
-    return;
-  }
-  if (isInPlace)
-    return;
+  const Placed &made = placed[tensor];
+  int64_t bytes = facts.problem.getBytes(tensor, made.produced);
   bool isArgument = facts.isArgument(info.producer);
-  if (holdsLeast && isArgument && info.uses.empty())
+  if (isArgument)
+    held.arguments += bytes;
+  if (made.isInPlace)
     return;
-  int birth = isArgument ? -1 : static_cast<int>(info.producer);
-  unsigned death = holdsLeast && hasWaiting ? info.producer
-                                            : std::max(lastUse, info.producer);
-  if (!isSummed) {
-    hold(bytes, birth, death, !isArgument);
+  if (made.isSummed)
+    holdOnce(facts.problem.getBytes(tensor, facts.getSummed(made.produced)),
+             isArgument ? -1 : static_cast<int>(info.producer), made.lastOp,
+             false);
+  if (isArgument || facts.isInKernel(tensor, made.isSummed))
     return;
-  }
-  hold(bytes, birth, keepsTerms ? death : std::max(birth, 0), !isArgument);
-  hold(facts.problem.getBytes(tensor, facts.getSummed(produced)), birth, death,
-       false);
+  if (made.isSummed && !made.keepsTerms)
+    held.terms[info.producer] += bytes / facts.numStrands;
+  else if (facts.isOverTime(made.produced))
+    holdShare(bytes, info.producer, last, true);
+  else
+    holdOnce(bytes, static_cast<int>(info.producer), last, true);
+}
+
+void FixedForms::holdTensors() {
+  std::vector<unsigned> lastOps;
+  for (const Placed &tensor : placed)
+    lastOps.push_back(tensor.lastOp);
+  auto isFolded = [&](unsigned tensor) {
+    return facts.isFolded(tensor, placed[tensor].produced,
+                          placed[facts.roots[tensor]].produced,
+                          placed[tensor].isSummed);
+  };
+  for (unsigned tensor : facts.views)
+    if (isFolded(tensor)) {
+      unsigned &last = lastOps[facts.roots[tensor]];
+      last = std::max(last, placed[tensor].lastOp);
+    }
+  for (unsigned tensor = 0; tensor < placed.size(); ++tensor)
+    if (!isFolded(tensor))
+      holdTensor(tensor, lastOps[tensor]);
 }
 
 //===----------------------------------------------------------------------===//
@@ -74,23 +133,30 @@ bool FixedForms::makeNeed(const Plan &plan, unsigned tensor, unsigned op,
   unsigned producer = facts.tensors[tensor].producer;
   auto offer = [&](const Layout &from, int position) {
     const ChangeCost &change = table.getCost(tensor, from, layout);
-    if (change.isPossible)
-      need.sources.push_back({position, &change});
+    if (!change.isPossible)
+      return kInfinity;
+    need.sources.push_back({position, &change});
+    return change.getTotal(facts.numStrands);
   };
-  offer(base, facts.isArgument(producer) ? -1 : static_cast<int>(producer));
+  double nearest =
+      offer(base, facts.isArgument(producer) ? -1 : static_cast<int>(producer));
+  bool needsBase = nearest < kInfinity;
   for (bool ofThisPass : {true, false})
     for (const Live &copy : alive)
-      if ((copy.madeIn == pass) == ofThisPass)
-        offer(copy.layout, copy.position);
+      if ((copy.madeIn == pass) == ofThisPass) {
+        double total = offer(copy.layout, copy.position);
+        needsBase &= ofThisPass || total >= nearest;
+      }
   if (need.sources.empty())
     return false;
   need.waits =
       std::binary_search(plan.waiting.begin(), plan.waiting.end(), need.copy);
-  if (need.waits) {
-    hasWaiting = true;
+  if (need.waits)
     leaving[producer] +=
         need.sources.front().change->getTotal(facts.numStrands);
-  }
+  // When what waits is done the queue says.
+  if (needsBase && !(need.waits && holdsLeast))
+    made->lastOp = op;
   alive.push_back({layout, pass, static_cast<int>(op), static_cast<int>(op)});
   needs.push_back(std::move(need));
   return true;
@@ -98,19 +164,21 @@ bool FixedForms::makeNeed(const Plan &plan, unsigned tensor, unsigned op,
 
 bool FixedForms::placeUse(const Plan &plan, unsigned tensor,
                           const TensorUse &use) {
-  const Layout &layout = facts.getWanted(plan.signatures, use);
+  const Layout &layout = facts.getWanted(plan.signatures, use),
+               &produced = made->produced;
   bool sum = facts.takesSum(use.op, produced, layout);
-  if (sum && !isSummed) {
-    isSummed = true;
+  if (sum && !made->isSummed) {
+    made->isSummed = true;
     sums[facts.tensors[tensor].producer] +=
         table.getCost(tensor, produced, facts.getSummed(produced)).local;
   }
-  keepsTerms |= !sum;
-  lastUse = use.op;
-  isInPlace &= layout == produced;
+  made->keepsTerms |= !sum;
+  made->isInPlace &= layout == produced;
   Layout base = sum ? facts.getSummed(produced) : produced;
-  if (layout == base)
+  if (layout == base) {
+    made->lastOp = use.op;
     return true;
+  }
   for (const Live &copy : alive)
     if (copy.layout == layout)
       return true;
@@ -137,8 +205,7 @@ void FixedForms::endPass(const Plan &plan, unsigned tensor, Pass pass,
     bool isKept = std::binary_search(plan.kept.begin(), plan.kept.end(), key);
     // From where it was made, or from where it was kept last.
     if (!isCopyInPlace(plan, tensor, copy.layout))
-      hold(facts.problem.getBytes(tensor, copy.layout), copy.heldTo, last,
-           !copy.isCounted);
+      holdCopy(tensor, copy, last);
     copy.heldTo = static_cast<int>(last);
     copy.isCounted = true;
     if (isKept)
@@ -149,11 +216,10 @@ void FixedForms::endPass(const Plan &plan, unsigned tensor, Pass pass,
 
 bool FixedForms::placeTensor(const Plan &plan, unsigned tensor) {
   const TensorFacts &info = facts.tensors[tensor];
-  produced = facts.getProduced(plan.signatures, tensor);
+  made = &placed[tensor];
+  *made = {facts.getProduced(plan.signatures, tensor), info.producer};
+  made->isInPlace = info.hasOnlyTiedUses;
   alive.clear();
-  isSummed = keepsTerms = hasWaiting = false;
-  isInPlace = info.hasOnlyTiedUses;
-  lastUse = info.producer;
   for (unsigned i = 0; i < info.uses.size(); ++i) {
     const TensorUse &use = info.uses[i];
     if (!placeUse(plan, tensor, use))
@@ -163,7 +229,6 @@ bool FixedForms::placeTensor(const Plan &plan, unsigned tensor) {
         facts.problem.operators[info.uses[i + 1].op].pass != pass)
       endPass(plan, tensor, pass, use.op);
   }
-  holdTensor(tensor);
   return true;
 }
 
@@ -171,16 +236,15 @@ bool FixedForms::analyse(const Plan &plan, bool countsLeast) {
   holdsLeast = countsLeast;
   unsigned numOperators = facts.problem.operators.size();
   needs.clear();
-  residentBytes = 0;
   sums.assign(numOperators, 0);
   leaving.assign(numOperators, 0);
-  madeBytes.assign(numOperators, 0);
-  aliveBytes.assign(numOperators + 1, 0);
+  held.clear(numOperators);
+  placed.resize(facts.tensors.size());
   for (unsigned tensor = 0; tensor < facts.tensors.size(); ++tensor)
     if (!placeTensor(plan, tensor))
       return false;
-  for (unsigned op = 1; op <= numOperators; ++op)
-    aliveBytes[op] += aliveBytes[op - 1];
+  holdTensors();
+  held.sumUp();
   std::stable_sort(
       needs.begin(), needs.end(),
       [](const CopyNeed &a, const CopyNeed &b) { return a.op < b.op; });
@@ -200,7 +264,7 @@ void FixedForms::chooseTensor(const Plan &plan, unsigned tensor, bool waits,
                               Plan &chosen) {
   const TensorFacts &info = facts.tensors[tensor];
   const std::vector<Operator> &operators = facts.problem.operators;
-  produced = facts.getProduced(plan.signatures, tensor);
+  Layout produced = facts.getProduced(plan.signatures, tensor);
   std::vector<Layout> ofPass, ofNext;
   auto collect = [&](unsigned begin, std::vector<Layout> &layouts) {
     layouts.clear();

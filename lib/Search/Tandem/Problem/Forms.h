@@ -41,10 +41,28 @@ struct CopyNeed {
   const cost::ChangeCost *getChange(unsigned begin, int64_t numStrands) const;
 };
 
+/// Bytes by operator, whatever the stages are.
+struct HeldBytes {
+  /// Of one strand: alive while the operator runs, copies from their first use
+  /// on; of copies that it is the first to use; of terms that it makes, which
+  /// are summed up at the end of its stage; and alive before the operator that
+  /// were made before.
+  std::vector<int64_t> alive, copies, terms, between;
+  /// Of all strands: made in a stage with the operator, and alive before a
+  /// stage that begins with it.
+  std::vector<int64_t> onceMade, onceAlive;
+  int64_t arguments = 0;
+
+  void clear(unsigned numOperators);
+  void sumUp();
+};
+
 class FixedForms {
 public:
   FixedForms(const Facts &facts, cost::ChangeTable &table)
       : facts(facts), table(table) {}
+
+  const cost::SearchProblem &getProblem() const { return facts.problem; }
 
   /// Replaces the plan's kept copies by all that the next pass wants again,
   /// and, if `waits`, its waiting copies by all that take time.
@@ -61,11 +79,9 @@ public:
   /// Local seconds of sums over time, and seconds of copies that wait, of the
   /// tensors that each operator makes.
   std::vector<double> sums, leaving;
-  /// Bytes that a stage with the operator makes, and bytes that are alive
-  /// before a stage that begins with it (resident ones left out). What waits
-  /// is taken to be alive as long as its gradient or it may be.
-  std::vector<int64_t> madeBytes, aliveBytes;
-  int64_t residentBytes = 0;
+  /// Bytes that plans with these forms hold (Cost.h, *Memory*), by operator.
+  /// What waits is taken to be alive as long as its gradient or it may be.
+  HeldBytes held;
 
 private:
   struct Live {
@@ -87,17 +103,25 @@ private:
                unsigned last);
   void chooseTensor(const cost::Plan &plan, unsigned tensor, bool waits,
                     cost::Plan &chosen);
-  void hold(int64_t bytes, int birth, unsigned death, bool countsAtBirth);
-  void holdTensor(unsigned tensor);
+  /// Of a tensor that is placed.
+  struct Placed {
+    cost::Layout produced;
+    unsigned lastOp = 0;
+    bool isSummed = false, keepsTerms = false, isInPlace = false;
+  };
+  void holdOnce(int64_t bytes, int birth, unsigned death, bool countsAtBirth);
+  void holdShare(int64_t bytes, unsigned first, unsigned last, bool isMade);
+  void holdCopy(unsigned tensor, const Live &copy, unsigned last);
+  void holdTensor(unsigned tensor, unsigned last);
+  void holdTensors();
 
   const Facts &facts;
   cost::ChangeTable &table;
+  bool holdsLeast = false;
+  std::vector<Placed> placed;
   //--- Of the tensor at hand.
   std::vector<Live> alive;
-  cost::Layout produced;
-  unsigned lastUse = 0;
-  bool isSummed = false, keepsTerms = false, hasWaiting = false,
-       isInPlace = false, holdsLeast = false;
+  Placed *made = nullptr;
 };
 
 } // namespace tandem::search

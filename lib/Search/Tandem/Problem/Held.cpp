@@ -14,7 +14,8 @@
 using namespace tandem::cost;
 using namespace tandem::search;
 
-HeldTensors::HeldTensors(const Facts &facts) : facts(facts) {
+HeldTensors::HeldTensors(const Facts &facts)
+    : facts(facts), held(facts.tensors.size()), numEarly(facts.tensors.size()) {
   const std::vector<Operator> &operators = facts.problem.operators;
   auto isPass = [&](Pass pass) {
     return [pass](const Operator &op) { return op.pass == pass; };
@@ -28,13 +29,23 @@ HeldTensors::HeldTensors(const Facts &facts) : facts(facts) {
   if (!isInBackward)
     begin = 0;
   place = findPlace();
-  for (unsigned tensor = 0; tensor < facts.tensors.size(); ++tensor)
-    held.push_back(isResident(tensor) || isAlive(tensor, place));
-}
-
-bool HeldTensors::isResident(unsigned tensor) const {
-  return facts.problem.operators[facts.tensors[tensor].producer].kind ==
-         Operator::Kind::Resident;
+  // Of tensors in one memory one counts: their root, if it is there.
+  std::vector<bool> isCounted(facts.tensors.size());
+  for (bool areViews : {false, true})
+    for (unsigned tensor = 0; tensor < facts.tensors.size(); ++tensor) {
+      unsigned root = facts.roots[tensor];
+      if ((root != tensor) == areViews && isAlive(tensor) && !isCounted[root])
+        held[tensor] = isCounted[root] = true;
+    }
+  for (unsigned tensor = 0; tensor < facts.tensors.size(); ++tensor) {
+    const TensorFacts &info = facts.tensors[tensor];
+    if (facts.isArgument(info.producer))
+      held[tensor] = true;
+    else
+      numEarly[tensor] =
+          std::count_if(info.uses.begin(), info.uses.end(),
+                        [&](const TensorUse &use) { return use.op < place; });
+  }
 }
 
 /// The last operator of the pass that computes with the tensor; -1 if none.
@@ -50,13 +61,14 @@ int HeldTensors::lastOf(unsigned tensor, Pass pass) const {
 
 /// Gradients that wait may leave before their updates, and what is returned in
 /// place holds nothing: only other uses count.
-bool HeldTensors::isAlive(unsigned tensor, unsigned op) const {
-  const TensorFacts &info = facts.tensors[tensor];
-  if (info.producer > op || op >= end || isResident(tensor))
+bool HeldTensors::isAlive(unsigned tensor) const {
+  unsigned producer = facts.tensors[tensor].producer;
+  if (producer > place || place >= end || facts.isArgument(producer) ||
+      facts.problem.tensors[tensor].isInKernel)
     return false;
   int last =
       std::max(lastOf(tensor, Pass::Forward), lastOf(tensor, Pass::Backward));
-  return last >= static_cast<int>(op);
+  return last >= static_cast<int>(place);
 }
 
 bool HeldTensors::holdsKept(unsigned tensor) const {
@@ -65,15 +77,6 @@ bool HeldTensors::holdsKept(unsigned tensor) const {
   int last = lastOf(tensor, Pass::Backward);
   return last < 0 ? lastOf(tensor, Pass::Update) >= 0
                   : last >= static_cast<int>(place);
-}
-
-int64_t HeldTensors::getBytes(unsigned tensor, const Layout &layout) const {
-  int64_t bytes = facts.problem.getBytes(tensor, layout);
-  // A gradient's terms may have been summed up.
-  if (facts.tensors[tensor].numUpdateUses > 0)
-    bytes = std::min(bytes,
-                     facts.problem.getBytes(tensor, facts.getSummed(layout)));
-  return bytes;
 }
 
 /// The first operator at which most bytes are alive.
@@ -87,7 +90,8 @@ unsigned HeldTensors::findPlace() const {
     int last =
         std::max(lastOf(tensor, Pass::Forward), lastOf(tensor, Pass::Backward));
     unsigned first = std::max(info.producer, begin);
-    if (isResident(tensor) || last < static_cast<int>(first))
+    if (facts.isArgument(info.producer) || last < static_cast<int>(first) ||
+        facts.problem.tensors[tensor].isInKernel)
       continue;
     const Tensor &data = facts.problem.tensors[tensor];
     unsigned set = facts.problem.operators[info.producer].signatureSet;
@@ -112,4 +116,25 @@ unsigned HeldTensors::findPlace() const {
     }
   }
   return found;
+}
+
+int64_t HeldTensors::getBytes(unsigned tensor, const Layout &layout) const {
+  if (facts.isArgument(facts.tensors[tensor].producer))
+    return facts.problem.getBytes(tensor, layout);
+  int64_t bytes = facts.getShare(tensor, layout);
+  // A gradient's terms may have been summed up.
+  if (facts.tensors[tensor].numUpdateUses > 0)
+    bytes = std::min(bytes, facts.getShare(tensor, facts.getSummed(layout)));
+  return bytes;
+}
+
+int64_t HeldTensors::getLeastCopy(unsigned tensor) const {
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (unsigned i = 0; i < numEarly[tensor]; ++i) {
+    const TensorUse &use = facts.tensors[tensor].uses[i];
+    for (const Signature &signature : facts.problem.getSignatures(use.op))
+      least = std::min(least, facts.getShare(
+                                  tensor, signature.operands[use.operand]));
+  }
+  return least;
 }

@@ -5,11 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The stage of one operator holds, whatever the stages are, what is resident
-// and what was made up to there and is used from there on, in its producer's
-// layout (Cost.h, *Memory*); and the copies that are kept beyond it. That place
-// is where most bytes are alive if each tensor takes its smallest layout: near
-// the beginning of the backward pass.
+// An operator runs beside what was made up to it and is used from it on,
+// whatever the stages are (Cost.h, *Memory*): in its producer's layout, or as
+// copies that earlier users made. Of what is over time one strand's share is
+// there for sure: in a stage that holds all of the step the other strands hold
+// nothing. The place is where most bytes are held if each tensor takes its
+// smallest layout, in the backward pass.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,16 +27,24 @@ public:
 
   /// Whether every plan holds the tensor there.
   bool isHeld(unsigned tensor) const { return held[tensor]; }
-  /// Whether a copy that is kept from the forward pass for the next one is
+  /// Whether copies that users before the place made may be held instead of
+  /// what was produced.
+  bool isReplaceable(unsigned tensor) const {
+    return held[tensor] && numEarly[tensor] > 0;
+  }
+  /// How many of its uses lie before the place.
+  unsigned getNumEarly(unsigned tensor) const { return numEarly[tensor]; }
+  /// Whether a copy that is kept from an earlier pass for the next one is
   /// there. Holds for no tensor if the place is not in the backward pass.
   bool holdsKept(unsigned tensor) const;
-  /// Bytes of a device that it holds at least if it is made in this layout.
+  /// Bytes of a device that it holds at least in the layout that is made.
   int64_t getBytes(unsigned tensor, const cost::Layout &layout) const;
+  /// The least of a copy that users before the place make.
+  int64_t getLeastCopy(unsigned tensor) const;
 
 private:
-  bool isResident(unsigned tensor) const;
-  bool isAlive(unsigned tensor, unsigned op) const;
   int lastOf(unsigned tensor, cost::Pass pass) const;
+  bool isAlive(unsigned tensor) const;
   unsigned findPlace() const;
 
   const Facts &facts;
@@ -43,6 +52,8 @@ private:
   unsigned begin = 0, end = 0, place = 0;
   bool isInBackward = false;
   std::vector<bool> held;
+  /// 0 of arguments.
+  std::vector<unsigned> numEarly;
 };
 
 } // namespace tandem::search

@@ -14,12 +14,55 @@
 using namespace tandem::cost;
 using namespace tandem::search;
 
+/// Whether, with a signature per operator, users behind the place where memory
+/// counts take what was produced, or copies that may be made from it.
+bool FactorGraph::needsProduced(const std::vector<unsigned> &signatures,
+                                unsigned tensor,
+                                const std::vector<Layout> &copies) const {
+  const Layout &produced = facts.getProduced(signatures, tensor);
+  auto getTotal = [&](const Layout &from, const Layout &to) {
+    const ChangeCost &change = table.getCost(tensor, from, to);
+    return change.isPossible ? change.getTotal(facts.numStrands) : kInfinity;
+  };
+  const std::vector<TensorUse> &uses = facts.tensors[tensor].uses;
+  auto first = uses.begin() + held.getNumEarly(tensor);
+  return std::any_of(first, uses.end(), [&](const TensorUse &use) {
+    if (facts.problem.operators[use.op].pass == Pass::Update)
+      return false;
+    const Layout &wanted = facts.getWanted(signatures, use);
+    return wanted == produced ||
+           std::none_of(copies.begin(), copies.end(), [&](const Layout &copy) {
+             return copy == wanted ||
+                    getTotal(copy, wanted) < getTotal(produced, wanted);
+           });
+  });
+}
+
+int64_t FactorGraph::getHeldBytes(const std::vector<unsigned> &signatures,
+                                  unsigned tensor) const {
+  const Layout &produced = facts.getProduced(signatures, tensor);
+  int64_t least = held.getBytes(tensor, produced);
+  if (!held.isReplaceable(tensor))
+    return least;
+  std::vector<Layout> copies;
+  for (unsigned i = 0; i < held.getNumEarly(tensor); ++i) {
+    const TensorUse &use = facts.tensors[tensor].uses[i];
+    if (const Layout &wanted = facts.getWanted(signatures, use);
+        wanted != produced)
+      copies.push_back(wanted);
+  }
+  if (!needsProduced(signatures, tensor, copies))
+    for (const Layout &copy : copies)
+      least = std::min(least, facts.getShare(tensor, copy));
+  return least;
+}
+
 int64_t
 FactorGraph::getHeldBytes(const std::vector<unsigned> &signatures) const {
   int64_t sum = 0;
   for (unsigned tensor = 0; tensor < facts.tensors.size(); ++tensor)
     if (held.isHeld(tensor))
-      sum += held.getBytes(tensor, facts.getProduced(signatures, tensor));
+      sum += getHeldBytes(signatures, tensor);
   return sum;
 }
 
@@ -32,10 +75,13 @@ int64_t FactorGraph::getLeastBytes() const {
       for (unsigned op : variable.operators) {
         const Operator &info = facts.problem.operators[op];
         for (unsigned i = 0; i < info.results.size(); ++i)
-          if (held.isHeld(info.results[i]))
-            bytes += held.getBytes(
-                info.results[i],
-                facts.problem.getSignatures(op)[value].results[i]);
+          if (unsigned tensor = info.results[i]; held.isHeld(tensor)) {
+            int64_t own = held.getBytes(
+                tensor, facts.problem.getSignatures(op)[value].results[i]);
+            bytes += held.isReplaceable(tensor)
+                         ? std::min(own, held.getLeastCopy(tensor))
+                         : own;
+          }
       }
       least = std::min(least, bytes);
     }
@@ -55,7 +101,7 @@ double FactorGraph::getOperatorCost(unsigned op,
                      : (facts.mayHide[op] ? weights.once : weights.alone) *
                            signature.seconds;
   for (unsigned i = 0; i < info.results.size(); ++i)
-    if (held.isHeld(info.results[i]))
+    if (isHeldByItself(info.results[i]))
       price += weights.memory * static_cast<double>(held.getBytes(
                                     info.results[i], signature.results[i]));
   return price;
@@ -127,10 +173,14 @@ void FactorGraph::setParts(FactorKind &kind, unsigned tensor, unsigned shape) {
       wantedOf.try_emplace({shape, kind.wanted}, wantedOf.size()).first->second;
   for (const Layout &layout : kind.wanted) {
     kind.wantedBytes.push_back(
-        static_cast<double>(facts.problem.getBytes(tensor, layout)));
+        static_cast<double>(facts.getShare(tensor, layout)));
     kind.between.push_back(getChanges(kind, tensor, wanted, layout));
   }
   for (const Layout &from : maps[kind.maps[0]].layouts) {
+    kind.producedBytes.push_back(
+        held.isReplaceable(tensor)
+            ? static_cast<double>(held.getBytes(tensor, from))
+            : 0);
     // A gradient is summed where it is made.
     bool isSummed = facts.timeAxis >= 0 && from[facts.timeAxis] == kReduce &&
                     facts.tensors[tensor].numUpdateUses > 0;
@@ -313,6 +363,8 @@ double FactorGraph::getChangeCost(const Factor &factor,
                                   const uint16_t *layouts) const {
   const FactorKind &kind = kinds[factor.kind];
   double price = 0;
+  bool needsProduced = false;
+  const Layout &produced = maps[kind.maps[0]].layouts[layouts[0]];
   for (unsigned slot = 1; slot < kind.maps.size(); ++slot) {
     unsigned wanted = kind.wantedOf[slot - 1][layouts[slot]];
     bool isKept = false, isKnown = false;
@@ -329,6 +381,10 @@ double FactorGraph::getChangeCost(const Factor &factor,
     double distance =
         kind.distances[slot - 1][layouts[0] * size + layouts[slot]];
     price += isKept ? std::min(distance, getKeptPrice(kind, wanted)) : distance;
+    needsProduced |=
+        slot > kind.numEarly && (!isKept || kind.wanted[wanted] == produced);
   }
+  if (kind.isPriced && needsProduced)
+    price += weights.memory * kind.producedBytes[layouts[0]];
   return price;
 }

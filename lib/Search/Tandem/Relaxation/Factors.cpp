@@ -101,7 +101,7 @@ void FactorGraph::addVariables() {
       // Arguments of other shapes may share their signatures.
       for (unsigned tensor : info.results) {
         const Tensor &data = facts.problem.tensors[tensor];
-        key.push_back(held.isHeld(tensor)
+        key.push_back(isHeldByItself(tensor)
                           ? shapes
                                 .try_emplace({data.shape, data.elementBytes},
                                              shapes.size())
@@ -147,13 +147,16 @@ void FactorGraph::addFactors() {
       key.push_back(static_cast<unsigned>(kind.passes.back()));
       factor.variables.push_back(facts.groupOf[use.op]);
     }
-    // Gradients are made behind the forward pass.
-    unsigned numEarly =
-        std::count(kind.passes.begin() + 1, kind.passes.end(), Pass::Forward);
+    // Arguments are there in any case.
+    unsigned numEarly = facts.isArgument(info.producer)
+                            ? std::count(kind.passes.begin() + 1,
+                                         kind.passes.end(), Pass::Forward)
+                            : held.getNumEarly(tensor);
     if (facts.does(Mechanism::KeptPrices) && !mayWait &&
         numEarly < info.uses.size() && held.holdsKept(tensor))
       kind.numEarly = numEarly;
     key.push_back(kind.numEarly);
+    key.push_back(held.isReplaceable(tensor));
     auto [place, isNew] = kindOf.try_emplace(key, kinds.size());
     if (isNew) {
       kinds.push_back(std::move(kind));

@@ -109,11 +109,15 @@ struct FactorKind {
   std::vector<cost::Pass> passes;
 
   //--- Where bytes have a price (Tandem/Relaxation/FactorLevels.cpp).
-  /// Users in the forward pass of a tensor that others use later, so that
-  /// copies are kept for a price or made again; 0 of other tensors.
+  /// Users before the place where memory counts of a tensor that others use
+  /// behind it, so that copies are held for a price or made again; 0 of other
+  /// tensors.
   unsigned numEarly = 0;
   /// Bytes of a device, per layout in `wanted`.
   std::vector<double> wantedBytes;
+  /// Bytes that copies of early users may be held instead of, per produced
+  /// layout.
+  std::vector<double> producedBytes;
   /// Per produced layout: distances to all that are wanted, as copies that
   /// hide where they can.
   std::vector<double> rows;
@@ -226,6 +230,14 @@ private:
   std::vector<double> getRow(const FactorKind &kind, size_t produced,
                              Price price,
                              const std::vector<double> &steps) const;
+  int64_t getHeldBytes(const std::vector<unsigned> &signatures,
+                       unsigned tensor) const;
+  bool needsProduced(const std::vector<unsigned> &signatures, unsigned tensor,
+                     const std::vector<cost::Layout> &copies) const;
+  /// Whether the producer's layout is there whatever the users want.
+  bool isHeldByItself(unsigned tensor) const {
+    return held.isHeld(tensor) && !held.isReplaceable(tensor);
+  }
   double getOperatorCost(unsigned op, const cost::Signature &signature) const;
 
   cost::ChangeTable &table;

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <tuple>
+#include <utility>
 
 using namespace tandem::cost;
 using namespace tandem::search;
@@ -90,19 +91,24 @@ double PlanPool::divide(Plan &plan, unsigned maxFront) {
   return take(plan);
 }
 
-/// The kept copies, first those that take the most seconds per byte to be made
-/// again.
-std::vector<Copy> PlanPool::rankKept(const Plan &plan) {
+/// The kept copies, first those that take the most seconds to be made again per
+/// byte that this saves: what they would be made of has to be held instead,
+/// but for arguments, which are there. `numFree` of them save nothing.
+std::vector<Copy> PlanPool::rankKept(const Plan &plan, size_t &numFree) {
   std::vector<std::tuple<double, int64_t, Copy>> ranked;
   for (const Copy &copy : plan.kept) {
-    const ChangeCost &change = table.getCost(
-        copy.tensor, facts.getProduced(plan.signatures, copy.tensor),
-        copy.layout);
+    const Layout &produced = facts.getProduced(plan.signatures, copy.tensor);
+    const ChangeCost &change =
+        table.getCost(copy.tensor, produced, copy.layout);
     int64_t bytes = facts.problem.getBytes(copy.tensor, copy.layout);
+    if (!facts.isArgument(facts.tensors[copy.tensor].producer))
+      bytes -= std::min(bytes, facts.problem.getBytes(copy.tensor, produced));
+    numFree += bytes == 0;
     double seconds =
         change.isPossible ? change.getTotal(facts.numStrands) : kInfinity;
-    ranked.emplace_back(-seconds / static_cast<double>(bytes + 1), -bytes,
-                        copy);
+    ranked.emplace_back(bytes == 0 ? -kInfinity
+                                   : -seconds / static_cast<double>(bytes + 1),
+                        -bytes, copy);
   }
   std::sort(ranked.begin(), ranked.end());
   std::vector<Copy> kept;
@@ -116,7 +122,8 @@ double PlanPool::fit(Plan &plan) {
   double least = divide(plan, kQuickFront);
   if (least < kInfinity || plan.kept.empty())
     return least;
-  std::vector<Copy> ranked = rankKept(plan);
+  size_t numFree = 0;
+  std::vector<Copy> ranked = rankKept(plan, numFree);
   auto keep = [&](size_t count) {
     plan.kept.assign(ranked.begin(), ranked.begin() + count);
     std::sort(plan.kept.begin(), plan.kept.end());
@@ -124,9 +131,14 @@ double PlanPool::fit(Plan &plan) {
     least = std::min(least, seconds);
     return seconds < kInfinity;
   };
-  size_t low = 0, high = ranked.size();
+  size_t low = numFree, high = ranked.size();
   unsigned rounds = facts.isLarge() ? kLargeFitRounds : kFitRounds;
-  if (!keep(0) || !facts.does(Mechanism::KeptFit))
+  bool fits = keep(low);
+  if (!fits && low > 0) {
+    high = std::exchange(low, 0);
+    fits = keep(low);
+  }
+  if (!fits || !facts.does(Mechanism::KeptFit))
     return least;
   for (unsigned round = 0; round < rounds && high - low > 1; ++round) {
     size_t middle = low + (high - low) / 2;

@@ -84,7 +84,7 @@ private:
   double divide(cost::Plan &plan, unsigned maxFront);
   unsigned getFront(double work) const;
   double fit(cost::Plan &plan);
-  std::vector<cost::Copy> rankKept(const cost::Plan &plan);
+  std::vector<cost::Copy> rankKept(const cost::Plan &plan, size_t &numFree);
   double getSeconds(const cost::Plan &plan) const;
 
   const Facts &facts;

@@ -48,6 +48,53 @@ void StagePlanner::prepare(const FixedForms &given, const Plan &plan) {
     }
 }
 
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+/// Adds what the operator holds. Its copies are there since the stage's begin.
+void StagePlanner::hold(Front &front, unsigned op) const {
+  const HeldBytes &bytes = forms->held;
+  StageBytes &held = front.held;
+  held.copies += bytes.copies[op];
+  held.terms += bytes.terms[op];
+  held.once += bytes.onceMade[op];
+  int64_t workspace =
+      problem.getSignatures(op)[current->signatures[op]].workspace;
+  held.top = std::max(held.top + bytes.copies[op],
+                      bytes.alive[op] + held.terms + workspace);
+}
+
+/// What a strand holds before the first operator.
+int64_t StagePlanner::getAtBegin(const Front &front) const {
+  return forms->held.between[front.begin] + front.held.copies;
+}
+
+/// Whether the stage does beside strands that hold so much each.
+bool StagePlanner::fits(const Front &front, int64_t besides) const {
+  return forms->held.arguments + front.held.top +
+             (facts.numStrands - 1) * besides +
+             forms->held.onceAlive[front.begin] + front.held.once <=
+         limits.memory;
+}
+
+/// Whether it does so with strands that are done with it.
+bool StagePlanner::canEnd(const Front &front, unsigned end) const {
+  return limits.memory == kNoLimit ||
+         fits(front, forms->held.between[end] + front.held.terms);
+}
+
+bool StagePlanner::holdsNoMore(const Front &a, const Front &b) const {
+  const std::vector<int64_t> &once = forms->held.onceAlive;
+  return a.held.top <= b.held.top && a.held.terms <= b.held.terms &&
+         once[a.begin] + a.held.once <= once[b.begin] + b.held.once &&
+         (facts.numStrands == 1 || getAtBegin(a) <= getAtBegin(b));
+}
+
+//===----------------------------------------------------------------------===//
+// Divisions
+//===----------------------------------------------------------------------===//
+
 /// Adds operator `op` to the open stage. False if a cut is missing.
 bool StagePlanner::extend(Front &front, unsigned op) const {
   for (unsigned i = forms->firstNeed[op]; i < forms->firstNeed[op + 1]; ++i) {
@@ -60,15 +107,13 @@ bool StagePlanner::extend(Front &front, unsigned op) const {
   }
   front.work.sums += forms->sums[op];
   front.leaving += forms->leaving[op];
-  front.made += forms->madeBytes[op];
   const Signature &signature =
       problem.getSignatures(op)[current->signatures[op]];
-  front.workspace = std::max(front.workspace, signature.workspace);
-  if (limits.memory != kNoLimit && forms->residentBytes +
-                                           forms->aliveBytes[front.begin] +
-                                           front.made + front.workspace >
-                                       limits.memory)
-    return false;
+  if (limits.memory != kNoLimit) {
+    hold(front, op);
+    if (!fits(front, getAtBegin(front)))
+      return false;
+  }
   if (facts.isArgument(op))
     return true;
   front.work.add(signature, facts.isPerStrand(signature));
@@ -123,9 +168,7 @@ bool StagePlanner::isNoWorse(const Front &a, const Front &b) const {
       a.work.joins != b.work.joins ||
       a.work.dependsOnStrand != b.work.dependsOnStrand)
     return false;
-  if (limits.memory != kNoLimit && (forms->aliveBytes[a.begin] + a.made >
-                                        forms->aliveBytes[b.begin] + b.made ||
-                                    a.workspace > b.workspace))
+  if (limits.memory != kNoLimit && !holdsNoMore(a, b))
     return false;
   return a.line.seconds + getMostLost(a, b) <= b.line.seconds &&
          sourcesAgree(a.begin, b.begin);
@@ -188,6 +231,8 @@ void StagePlanner::prune() {
 void StagePlanner::open(unsigned op) {
   opened.clear();
   for (const Front &front : fronts) {
+    if (!canEnd(front, op))
+      continue;
     Front &next = opened.emplace_back();
     next.line = front.line;
     line.close(next.line, front.work, front.leaving,
@@ -222,6 +267,8 @@ std::optional<double> StagePlanner::finish(Plan &plan) {
   const Front *best = nullptr;
   bool hasUpdates = firstUpdate < problem.operators.size();
   for (Front &front : fronts) {
+    if (!canEnd(front, problem.operators.size()))
+      continue;
     line.close(front.line, front.work, front.leaving,
                front.begin <= firstUpdate && hasUpdates);
     line.finish(front.line);

@@ -42,13 +42,19 @@ public:
   uint64_t numPairs = 0;
 
 private:
+  /// Of the open stage: one strand's bytes beside some operator, workspaces
+  /// included, of copies made so far and of terms to be summed up; and those of
+  /// all strands.
+  struct StageBytes {
+    int64_t top = 0, copies = 0, terms = 0, once = 0;
+  };
   /// A division of the operators so far; the last stage is open.
   struct Front {
     cost::LineState line;
     cost::StageWork work;
     double leaving = 0;
     unsigned begin = 0;
-    int64_t made = 0, workspace = 0;
+    StageBytes held{};
     int node = -1;
   };
   /// Where a stage begins, and the ones before it.
@@ -67,6 +73,11 @@ private:
   void advance(unsigned op);
   void open(unsigned op);
   bool extend(Front &front, unsigned op) const;
+  void hold(Front &front, unsigned op) const;
+  int64_t getAtBegin(const Front &front) const;
+  bool fits(const Front &front, int64_t besides) const;
+  bool canEnd(const Front &front, unsigned end) const;
+  bool holdsNoMore(const Front &a, const Front &b) const;
   void prune();
   double getRank(const Front &front) const;
   double getMostLost(const Front &a, const Front &b) const;

@@ -1,0 +1,229 @@
+//===- Memory.cpp - bytes of a plan's operators ---------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Memory.h"
+#include <algorithm>
+#include <numeric>
+
+using namespace tandem::cost;
+
+PlanMemory::PlanMemory(const SearchProblem &problem, const Plan &plan,
+                       const Placement &placement,
+                       const std::vector<std::optional<WaitSpan>> &spans)
+    : problem(problem), plan(plan), placement(placement),
+      numStrands(problem.getNumStrands()) {
+  addStages();
+  addTensors(spans);
+  addCopies(spans);
+  sumUp();
+}
+
+void PlanMemory::addStages() {
+  unsigned begin = 0;
+  for (unsigned end : plan.stageEnds) {
+    stages.push_back({begin, end});
+    begin = end;
+  }
+  for (unsigned op = 0; op < problem.operators.size(); ++op)
+    workspaces.push_back(
+        problem.getSignatures(op)[plan.signatures[op]].workspace);
+}
+
+//===----------------------------------------------------------------------===//
+// What is held
+//===----------------------------------------------------------------------===//
+
+bool PlanMemory::isOverTime(const Layout &layout) const {
+  int axis = problem.getTimeAxis();
+  return numStrands == 1 || layout[axis] != kFull;
+}
+
+/// Held in whole stages if all strands hold it together.
+void PlanMemory::addItem(Item item) {
+  item.bytes = problem.getBytes(item.tensor, item.layout);
+  item.isOnce |= !isOverTime(item.layout);
+  if (item.isOnce) {
+    item.first = stages[placement.stageOf[item.first]].begin;
+    item.last = stages[placement.stageOf[item.last]].end - 1;
+  }
+  if (item.first <= item.last)
+    items.push_back(item);
+}
+
+/// Whether a view lies in the memory of its root.
+bool PlanMemory::isFolded(unsigned tensor) const {
+  unsigned root = problem.getRoot(tensor);
+  const Layout &own = placement.tensors[tensor].produced;
+  const Layout &other = placement.tensors[root].produced;
+  return root != tensor && !placement.tensors[tensor].isSummed &&
+         isOverTime(own) == isOverTime(other) &&
+         problem.getBytes(tensor, own) == problem.getBytes(root, other);
+}
+
+/// In its producer's layout until `last`, and as a sum over time.
+void PlanMemory::addTensor(unsigned tensor, unsigned last, unsigned lastOfAll) {
+  const PlacedTensor &info = placement.tensors[tensor];
+  bool isArgument = info.stage == kBeforeAll;
+  unsigned stageEnd = isArgument ? 0 : stages[info.stage].end;
+  Item item{Holding::Kind::Produced, tensor, info.produced, 0,
+            info.producer,           last,   false};
+  if (info.isSummed && !info.keepsTerms) {
+    item.last = stageEnd - 1;
+    item.isTerms = true;
+  }
+  bool holdsNothing = problem.tensors[tensor].isInKernel && !info.isSummed;
+  if (!isArgument && !holdsNothing)
+    addItem(item);
+  if (info.isSummed && lastOfAll >= stageEnd)
+    addItem({Holding::Kind::Sum, tensor,
+             getSummedLayout(problem, info.produced), 0, stageEnd, lastOfAll,
+             true});
+}
+
+void PlanMemory::addTensors(const std::vector<std::optional<WaitSpan>> &spans) {
+  size_t count = placement.tensors.size();
+  std::vector<unsigned> lastOps(count);
+  for (unsigned i = 0; i < count; ++i)
+    lastOps[i] = placement.tensors[i].lastOp;
+  for (unsigned i = 0; i < placement.copies.size(); ++i)
+    if (spans[i]) {
+      unsigned &last = lastOps[placement.copies[i].copy.tensor];
+      last = std::max(last, stages[spans[i]->last].end - 1);
+    }
+  std::vector<unsigned> lastOfAll = lastOps;
+  for (unsigned i = 0; i < count; ++i)
+    if (isFolded(i)) {
+      unsigned &last = lastOps[problem.getRoot(i)];
+      last = std::max(last, lastOfAll[i]);
+    }
+  for (unsigned i = 0; i < count; ++i) {
+    const PlacedTensor &tensor = placement.tensors[i];
+    if (tensor.stage == kBeforeAll)
+      resident += problem.getBytes(i, tensor.produced);
+    if (!tensor.isInPlace && !isFolded(i))
+      addTensor(i, lastOps[i], lastOfAll[i]);
+  }
+}
+
+void PlanMemory::addCopies(const std::vector<std::optional<WaitSpan>> &spans) {
+  for (unsigned i = 0; i < placement.copies.size(); ++i) {
+    const PlacedCopy &copy = placement.copies[i];
+    if (copy.isInPlace)
+      continue;
+    unsigned stage =
+        spans[i] ? std::min(spans[i]->first, copy.stage) : copy.stage;
+    addItem({Holding::Kind::Copy, copy.copy.tensor, copy.copy.layout, 0,
+             stages[stage].begin, copy.lastOp, false});
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// How much that is
+//===----------------------------------------------------------------------===//
+
+/// Copies are there before the stage's first operator.
+bool PlanMemory::isAtBegin(const Item &item, const Stage &stage) const {
+  bool isMade = item.first == stage.begin && item.kind == Holding::Kind::Copy;
+  return (item.first < stage.begin || isMade) && item.last >= stage.begin;
+}
+
+bool PlanMemory::isAtEnd(const Item &item, const Stage &stage) const {
+  return item.first < stage.end &&
+         (item.last >= stage.end ||
+          (item.isTerms && item.last + 1 == stage.end));
+}
+
+void PlanMemory::sumUp() {
+  // Of one strand between the operator before and this one; and of all.
+  std::vector<int64_t> between(problem.operators.size() + 2);
+  std::vector<int64_t> once(problem.operators.size() + 1);
+  alive.assign(problem.operators.size() + 1, 0);
+  for (const Item &item : items) {
+    int64_t share = getShare(item);
+    Stage &first = stages[placement.stageOf[item.first]];
+    alive[item.first] += share;
+    between[item.first + 1] += share;
+    alive[item.last + 1] -= share;
+    between[item.last + 1] -= share;
+    first.atBegin += item.kind == Holding::Kind::Copy ? share : 0;
+    first.atEnd += item.isTerms ? share : 0;
+    once[item.first] += item.isOnce ? item.bytes : 0;
+    once[item.last + 1] -= item.isOnce ? item.bytes : 0;
+  }
+  for (std::vector<int64_t> *sums : {&alive, &between, &once})
+    std::partial_sum(sums->begin(), sums->end(), sums->begin());
+  for (Stage &stage : stages) {
+    stage.atBegin += between[stage.begin];
+    stage.atEnd += between[stage.end];
+    stage.once = once[stage.begin];
+  }
+}
+
+int64_t PlanMemory::getBytes(const Stage &stage, unsigned op) const {
+  return resident + alive[op] +
+         (numStrands - 1) * std::max(stage.atBegin, stage.atEnd) + stage.once +
+         workspaces[op];
+}
+
+unsigned PlanMemory::findPeak(const Stage &stage) const {
+  unsigned peak = stage.begin;
+  for (unsigned op = stage.begin; op < stage.end; ++op)
+    if (getBytes(stage, op) > getBytes(stage, peak))
+      peak = op;
+  return peak;
+}
+
+std::vector<int64_t> PlanMemory::getStageBytes() const {
+  std::vector<int64_t> bytes;
+  for (const Stage &stage : stages)
+    bytes.push_back(getBytes(stage, findPeak(stage)));
+  return bytes;
+}
+
+//===----------------------------------------------------------------------===//
+// Lists
+//===----------------------------------------------------------------------===//
+
+std::vector<Holding> PlanMemory::list() const {
+  std::vector<Holding> list;
+  unsigned last = stages.size() - 1;
+  for (unsigned i = 0; i < placement.tensors.size(); ++i)
+    if (const PlacedTensor &tensor = placement.tensors[i];
+        tensor.stage == kBeforeAll && !stages.empty())
+      list.push_back({Holding::Kind::Stored, i, tensor.produced,
+                      problem.getBytes(i, tensor.produced), 0, last});
+  for (const Item &item : items)
+    list.push_back({item.kind, item.tensor, item.layout, item.bytes,
+                    placement.stageOf[item.first],
+                    placement.stageOf[item.last]});
+  return list;
+}
+
+std::vector<Holding> PlanMemory::listAtPeak(unsigned index) const {
+  const Stage &stage = stages[index];
+  unsigned peak = findPeak(stage);
+  std::vector<Holding> all = list(), held;
+  size_t numStored = all.size() - items.size();
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (i >= numStored) {
+      const Item &item = items[i - numStored];
+      bool isBeside = stage.atBegin >= stage.atEnd ? isAtBegin(item, stage)
+                                                   : isAtEnd(item, stage);
+      int64_t numParts = item.first <= peak && peak <= item.last;
+      numParts += isBeside ? numStrands - 1 : 0;
+      bool isThere = all[i].first <= index && index <= all[i].last;
+      all[i].bytes =
+          item.isOnce ? (isThere ? item.bytes : 0) : numParts * getShare(item);
+    }
+    if (all[i].bytes > 0)
+      held.push_back(all[i]);
+  }
+  if (workspaces[peak] > 0)
+    held.push_back({Holding::Kind::Workspace, peak, Layout(), workspaces[peak],
+                    index, index});
+  return held;
+}

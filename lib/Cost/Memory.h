@@ -1,0 +1,82 @@
+//===- Memory.h - bytes of a plan's operators -------------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What a plan holds while each operator runs, given its copies and when the
+// queue took those that wait. Rules: Cost.h, *Memory*.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_COST_MEMORY_H
+#define TANDEM_LIB_COST_MEMORY_H
+
+#include "TimeLine.h"
+#include "tandem/Cost/Holdings.h"
+
+namespace tandem::cost {
+
+class PlanMemory {
+public:
+  PlanMemory(const SearchProblem &problem, const Plan &plan,
+             const Placement &placement,
+             const std::vector<std::optional<WaitSpan>> &spans);
+
+  /// Per stage the most that is held while one of its operators runs.
+  std::vector<int64_t> getStageBytes() const;
+  /// All that is held for some time, workspaces left out.
+  std::vector<Holding> list() const;
+  /// What is held in the stage when most is: the bytes that count there.
+  std::vector<Holding> listAtPeak(unsigned stage) const;
+
+private:
+  /// Held while the operators from `first` to `last` run.
+  struct Item {
+    Holding::Kind kind;
+    unsigned tensor;
+    Layout layout;
+    int64_t bytes;
+    unsigned first, last;
+    /// By all strands together, in whole stages.
+    bool isOnce;
+    /// Terms that the last strand sums up: still there at the stage's end.
+    bool isTerms = false;
+  };
+  struct Stage {
+    unsigned begin, end;
+    /// Of one strand at the begin and at the end; and of all strands together.
+    int64_t atBegin = 0, atEnd = 0, once = 0;
+  };
+
+  void addStages();
+  void addTensors(const std::vector<std::optional<WaitSpan>> &spans);
+  void addTensor(unsigned tensor, unsigned last, unsigned lastOfAll);
+  void addCopies(const std::vector<std::optional<WaitSpan>> &spans);
+  void addItem(Item item);
+  void sumUp();
+  bool isFolded(unsigned tensor) const;
+  bool isOverTime(const Layout &layout) const;
+  int64_t getShare(const Item &item) const {
+    return item.isOnce ? 0 : item.bytes / numStrands;
+  }
+  bool isAtBegin(const Item &item, const Stage &stage) const;
+  bool isAtEnd(const Item &item, const Stage &stage) const;
+  /// While the operator runs.
+  int64_t getBytes(const Stage &stage, unsigned op) const;
+  unsigned findPeak(const Stage &stage) const;
+
+  const SearchProblem &problem;
+  const Plan &plan;
+  const Placement &placement;
+  int64_t numStrands, resident = 0;
+  std::vector<Item> items;
+  std::vector<Stage> stages;
+  /// Per operator: of one strand, and workspaces.
+  std::vector<int64_t> alive, workspaces;
+};
+
+} // namespace tandem::cost
+
+#endif // TANDEM_LIB_COST_MEMORY_H
