@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Dialect/Sched/Sched.h"
+#include "tandem/Dialect/Sched/Workspace.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -137,11 +138,12 @@ SmallVector<int64_t> ConvOp::getLoopSizes() {
 /// weight's gradient, which is added up over them, as many as outweigh that,
 /// and all where it is of bf16 and would be rounded for each. A library that
 /// needs more has memory of its own.
-int64_t ConvOp::getWorkspaceBytes() {
-  Type type = getLhs().getType().getElementType();
+int64_t tandem::sched::getConvolutionWorkspace(bool makesWeight, Type type,
+                                               Type result,
+                                               ArrayRef<int64_t> input,
+                                               ArrayRef<int64_t> weight,
+                                               ArrayRef<int64_t> output) {
   int64_t width = getElementBytes(type);
-  ArrayRef<int64_t> input = getInput(), weight = getWeight(),
-                    output = getOutput();
   int64_t columns = count(output.drop_front(2));
   if (type.isF64()) {
     int64_t groups =
@@ -157,8 +159,7 @@ int64_t ConvOp::getWorkspaceBytes() {
     return llvm::alignTo(
         outer * llvm::alignTo(channels, kChannels) * inner * width, 64);
   };
-  bool makesWeight = getKind() == ConvolutionKind::WeightGradient;
-  Type ofWeight = makesWeight ? getResult().getType().getElementType() : type;
+  Type ofWeight = makesWeight ? result : type;
   constexpr int64_t kCache = 1 << 20, kOutweigh = 8;
   int64_t weights =
       blocked(getElementBytes(ofWeight), llvm::alignTo(weight[0], kChannels),
@@ -175,6 +176,13 @@ int64_t ConvOp::getWorkspaceBytes() {
   while (images % turn != 0)
     ++turn;
   return weights + turn * image;
+}
+
+int64_t ConvOp::getWorkspaceBytes() {
+  return getConvolutionWorkspace(getKind() == ConvolutionKind::WeightGradient,
+                                 getLhs().getType().getElementType(),
+                                 getResult().getType().getElementType(),
+                                 getInput(), getWeight(), getOutput());
 }
 
 static StringRef getLabel(ConvolutionKind kind) {

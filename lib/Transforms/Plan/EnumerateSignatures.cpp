@@ -291,8 +291,9 @@ void Enumeration::addFound() {
       if (choice[axis] > 0 && choice[axis] <= member.rule.factors.size())
         share *= mesh.getSize(axis);
   }
-  signature.seconds = cost.getSeconds(
-      shares, [&](unsigned value) { return layouts[numbers.lookup(value)]; });
+  auto layoutOf = [&](unsigned value) { return getLayout(value); };
+  signature.seconds = cost.getSeconds(shares, layoutOf);
+  signature.workspace = cost.getWorkspace(layoutOf);
   found.push_back({choices, std::move(signature)});
 }
 

@@ -6,9 +6,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "ExtractProblem.h"
+#include "Residence.h"
 #include "tandem/Analysis/Bytes.h"
 #include "tandem/Analysis/UserLocation.h"
 #include "tandem/Cost/Pieces.h"
+#include "tandem/Dialect/Sched/Sched.h"
 #include "tandem/Search/Natural.h"
 #include <map>
 
@@ -34,8 +36,8 @@ namespace {
 class Extractor {
 public:
   Extractor(const StepGraph &graph, const cost::Cluster &cluster)
-      : graph(graph), cluster(cluster), result(std::make_unique<Extraction>()),
-        problem(result->problem) {}
+      : graph(graph), cluster(cluster), residence(graph),
+        result(std::make_unique<Extraction>()), problem(result->problem) {}
   FailureOr<std::unique_ptr<Extraction>> run();
 
 private:
@@ -48,6 +50,7 @@ private:
   LogicalResult addAxes();
   void joinQueues();
   int64_t countChanges(unsigned value) const;
+  int getViewed(unsigned value) const;
   unsigned addTensor(unsigned value, std::string name);
   unsigned addSet(cost::SignatureSet set);
   unsigned addStoredSet(const std::vector<cost::Layout> &layouts,
@@ -65,6 +68,7 @@ private:
 
   const StepGraph &graph;
   const cost::Cluster &cluster;
+  Residence residence;
   std::unique_ptr<Extraction> result;
   cost::SearchProblem &problem;
   /// Operator of each argument, or -1; set of each set of the maker, or -1.
@@ -161,6 +165,16 @@ int64_t Extractor::countChanges(unsigned value) const {
   return isIterated ? getIterations(graph.step) : 1;
 }
 
+/// The tensor of which a value is a view, through values inside of its group;
+/// -1 if there is none.
+int Extractor::getViewed(unsigned value) const {
+  int viewed = residence.viewOf[value];
+  if (viewed < 0 || residence.isInKernel[viewed])
+    return -1;
+  int tensor = result->tensors[viewed];
+  return tensor >= 0 ? tensor : getViewed(viewed);
+}
+
 unsigned Extractor::addTensor(unsigned value, std::string name) {
   auto type = cast<RankedTensorType>(graph.values[value].value.getType());
   result->tensors[value] = problem.tensors.size();
@@ -170,6 +184,8 @@ unsigned Extractor::addTensor(unsigned value, std::string name) {
   tensor.shape.assign(type.getShape().begin(), type.getShape().end());
   tensor.elementBytes = getElementBytes(type.getElementType());
   tensor.times = countChanges(value);
+  tensor.viewOf = getViewed(value);
+  tensor.isInKernel = residence.isInKernel[value];
   return problem.tensors.size() - 1;
 }
 
@@ -350,6 +366,7 @@ FailureOr<std::unique_ptr<Extraction>> Extractor::run() {
   if (failed(addAxes()))
     return failure();
   problem.graphHash = graph.hash;
+  problem.alignment = sched::getDevice(graph.step).getValueSpace().alignment;
   result->tensors.assign(graph.values.size(), -1);
   argumentOps.assign(graph.arguments.size(), -1);
   for (unsigned argument = 0; argument < graph.arguments.size(); ++argument)

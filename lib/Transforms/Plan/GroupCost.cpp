@@ -6,9 +6,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "GroupCost.h"
-#include "mlir/IR/IRMapping.h"
 #include "tandem/Analysis/Bytes.h"
+#include "tandem/Dialect/NN/Convolution.h"
 #include "tandem/Dialect/Sched/Sched.h"
+#include "tandem/Dialect/Sched/Workspace.h"
 #include <cmath>
 
 using namespace mlir;
@@ -32,20 +33,12 @@ GroupCost::GroupCost(const StepGraph &graph, const OperatorGroup &group,
   addKernels();
 }
 
-/// The same bytes under another type, or strides for a library.
-bool GroupCost::isFree(unsigned member) const {
-  const OpNode &op = graph.ops[group.members[member]];
-  if (isa<nn::ReshapeOp>(op.op))
-    return true;
-  return isa<nn::PermuteOp>(op.op) && isReadByStrides(op.op);
-}
-
 /// What `value` is a free view of, in this group.
 unsigned GroupCost::getRoot(unsigned value) const {
   int producer = graph.values[value].producer;
   auto *it = llvm::find(group.members, static_cast<unsigned>(producer));
   if (producer < 0 || it == group.members.end() ||
-      !isFree(it - group.members.begin()))
+      !isFree(graph.ops[producer].op))
     return value;
   return getRoot(graph.ops[producer].operands[0]);
 }
@@ -68,37 +61,13 @@ void GroupCost::addLibraryCall(unsigned member) {
   work.isLibraryCall = true;
 }
 
-/// A copy of the members in a block of their own, returning what others read,
-/// which `lower`'s grouping takes apart.
-void GroupCost::cloneMembers(Block &block, CloneMap &clones) const {
-  OpBuilder builder(graph.mesh.getContext());
-  builder.setInsertionPointToEnd(&block);
-  IRMapping map;
-  for (auto [member, number] : llvm::enumerate(group.members)) {
-    Operation *op = graph.ops[number].op;
-    for (Value operand : op->getOperands())
-      if (!map.contains(operand))
-        map.map(operand, block.addArgument(operand.getType(), op->getLoc()));
-    clones.members[builder.clone(*op, map)] = member;
-  }
-  SmallVector<Value> returned;
-  for (unsigned value : group.outputs)
-    returned.push_back(map.lookup(graph.values[value].value));
-  func::ReturnOp::create(builder, graph.step->getLoc(), returned);
-  for (unsigned number : group.members) {
-    const OpNode &op = graph.ops[number];
-    for (const auto *values : {&op.operands, &op.results})
-      for (unsigned value : *values)
-        clones.values[map.lookup(graph.values[value].value)] = value;
-  }
-}
-
 /// What a kernel of `lower` reads and writes in memory.
 void GroupCost::addKernel(const FusionGroup &fused, ArrayRef<FusionGroup> all,
                           const CloneMap &clones) {
   Work work;
   for (Operation *op : fused.ops)
-    if (unsigned member = clones.members.lookup(op); !isFree(member))
+    if (unsigned member = clones.members.lookup(op);
+        !isFree(graph.ops[group.members[member]].op))
       work.members.push_back(member);
   if (work.members.empty())
     return;
@@ -126,11 +95,42 @@ void GroupCost::addKernel(const FusionGroup &fused, ArrayRef<FusionGroup> all,
 void GroupCost::addKernels() {
   Block block;
   CloneMap clones;
-  cloneMembers(block, clones);
+  cloneOperators(graph, group.members, group.outputs, block, clones);
   SmallVector<FusionGroup> groups = formFusionGroups(block, device.fusion);
   for (const FusionGroup &fused : groups)
     if (fused.kind == FusionGroup::Kind::Kernel)
       addKernel(fused, groups, clones);
+  addInside(groups, clones);
+}
+
+/// Whether the group returns it, or a view of it.
+bool GroupCost::isReturned(unsigned value) const {
+  return llvm::any_of(group.outputs, [&](unsigned output) {
+    return output == value || getRoot(output) == value;
+  });
+}
+
+static bool isConvolution(Operation *op) {
+  return isa<nn::ConvOp, nn::ConvInputGradOp, nn::ConvWeightGradOp>(op);
+}
+
+/// What lies in memory between the kernels and library calls of the group.
+void GroupCost::addInside(ArrayRef<FusionGroup> groups,
+                          const CloneMap &clones) {
+  llvm::DenseMap<unsigned, unsigned> lastReaders;
+  for (auto [place, fused] : llvm::enumerate(groups))
+    for (Value value : getGroupInputs(fused))
+      lastReaders[getRoot(clones.values.lookup(value))] = place;
+  for (auto [place, fused] : llvm::enumerate(groups))
+    for (Value output : getGroupOutputs(fused, groups)) {
+      unsigned value = clones.values.lookup(output);
+      if (getRoot(value) == value && !isReturned(value))
+        inside.push_back({value, unsigned(place), lastReaders.lookup(value)});
+    }
+  for (auto [place, fused] : llvm::enumerate(groups))
+    if (isConvolution(fused.ops.front()))
+      convolutions.push_back(
+          {clones.members.lookup(fused.ops.front()), unsigned(place)});
 }
 
 double GroupCost::getParts(const cost::Layout &layout) const {
@@ -141,16 +141,23 @@ double GroupCost::getParts(const cost::Layout &layout) const {
   return parts;
 }
 
+/// Of one device's part.
+SmallVector<int64_t> GroupCost::getShape(Value value,
+                                         const cost::Layout &layout) const {
+  SmallVector<int64_t> shape(
+      cast<RankedTensorType>(value.getType()).getShape());
+  for (unsigned axis = 0; axis < graph.mesh.getNumAxes(); ++axis)
+    if (layout[axis] >= 0)
+      shape[layout[axis]] /= graph.mesh.getSize(axis);
+  return shape;
+}
+
 /// Batch, if any, m, n and k of a product on one device. The result has all but
 /// k, which is what remains of the operations.
 SmallVector<int64_t, 4> GroupCost::getLoops(unsigned member, double flops,
                                             const cost::Layout &layout) const {
   Value result = graph.ops[group.members[member]].op->getResult(0);
-  SmallVector<int64_t> shape(
-      cast<RankedTensorType>(result.getType()).getShape());
-  for (unsigned axis = 0; axis < graph.mesh.getNumAxes(); ++axis)
-    if (layout[axis] >= 0)
-      shape[layout[axis]] /= graph.mesh.getSize(axis);
+  SmallVector<int64_t> shape = getShape(result, layout);
   int64_t n = shape.pop_back_val(), m = shape.pop_back_val(), batch = 1;
   for (int64_t size : shape)
     batch *= size;
@@ -161,9 +168,8 @@ SmallVector<int64_t, 4> GroupCost::getLoops(unsigned member, double flops,
   return {batch, m, n, k};
 }
 
-double
-GroupCost::getSeconds(ArrayRef<int64_t> shares,
-                      function_ref<cost::Layout(unsigned)> layoutOf) const {
+double GroupCost::getSeconds(ArrayRef<int64_t> shares,
+                             LayoutOf layoutOf) const {
   double seconds = 0;
   for (const Work &work : works) {
     double flops = 0, bytes = 0;
@@ -184,4 +190,45 @@ GroupCost::getSeconds(ArrayRef<int64_t> shares,
     return spmd::getLoop(graph.ops[member].op).has_value();
   });
   return isIterated ? spmd::getIterations(graph.step) * seconds : seconds;
+}
+
+int64_t GroupCost::getWorkspace(const OpNode &op, LayoutOf layoutOf) const {
+  nn::Convolution convolution(op.op);
+  auto getLocal = [&](Value tensor) {
+    if (tensor == op.op->getResult(0))
+      return getShape(tensor, layoutOf(op.results[0]));
+    bool isSecond = tensor == op.op->getOperand(1);
+    return getShape(tensor, layoutOf(op.operands[isSecond]));
+  };
+  auto getElement = [](Value tensor) {
+    return cast<RankedTensorType>(tensor.getType()).getElementType();
+  };
+  return sched::getConvolutionWorkspace(
+      isa<nn::ConvWeightGradOp>(op.op), getElement(op.op->getOperand(0)),
+      getElement(op.op->getResult(0)), getLocal(convolution.input),
+      getLocal(convolution.weight), getLocal(convolution.output));
+}
+
+int64_t GroupCost::getWorkspace(LayoutOf layoutOf) const {
+  int64_t alignment = device.getValueSpace().alignment;
+  auto getBytes = [&](unsigned place) {
+    int64_t bytes = 0;
+    for (const Inside &value : inside)
+      if (value.first <= place && place <= value.last)
+        bytes += llvm::alignTo(int64_t(graph.values[value.value].bytes /
+                                       getParts(layoutOf(value.value))),
+                               alignment);
+    for (auto [member, ofCall] : convolutions)
+      if (ofCall == place)
+        bytes += llvm::alignTo(
+            getWorkspace(graph.ops[group.members[member]], layoutOf),
+            alignment);
+    return bytes;
+  };
+  int64_t most = 0;
+  for (const Inside &value : inside)
+    most = std::max(most, getBytes(value.first));
+  for (auto [member, place] : convolutions)
+    most = std::max(most, getBytes(place));
+  return most;
 }

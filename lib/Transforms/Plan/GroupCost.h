@@ -1,4 +1,4 @@
-//===- GroupCost.h - the seconds of a group of operators --------*- C++ -*-===//
+//===- GroupCost.h - seconds and memory of a group of operators -*- C++ -*-===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -18,7 +18,7 @@
 #define TANDEM_LIB_TRANSFORMS_PLAN_GROUPCOST_H
 
 #include "OperatorGroups.h"
-#include "tandem/Analysis/Fusion.h"
+#include "Residence.h"
 #include "tandem/Cost/Cluster.h"
 
 namespace tandem::plan {
@@ -28,12 +28,16 @@ public:
   GroupCost(const StepGraph &graph, const OperatorGroup &group,
             const cost::Cluster &cluster);
 
+  using LayoutOf = llvm::function_ref<cost::Layout(unsigned value)>;
+
   /// Seconds where one device does 1 / `shares[m]` of member m, and holds value
   /// v as `layoutOf(v)`. A measured time of a product and its shape replaces
   /// the formula.
-  double
-  getSeconds(llvm::ArrayRef<int64_t> shares,
-             llvm::function_ref<cost::Layout(unsigned value)> layoutOf) const;
+  double getSeconds(llvm::ArrayRef<int64_t> shares, LayoutOf layoutOf) const;
+
+  /// The most bytes that one strand on one device holds of values between
+  /// kernels and library calls of the group, and of workspaces of the calls.
+  int64_t getWorkspace(LayoutOf layoutOf) const;
 
 private:
   struct Work {
@@ -44,19 +48,21 @@ private:
     std::string op, type;
     bool isLibraryCall = false;
   };
-  /// What copies of members and values stand for.
-  struct CloneMap {
-    llvm::DenseMap<mlir::Operation *, unsigned> members;
-    llvm::DenseMap<mlir::Value, unsigned> values;
+  /// A value between the kernels or calls from `first` to `last`.
+  struct Inside {
+    unsigned value, first, last;
   };
 
-  bool isFree(unsigned member) const;
   unsigned getRoot(unsigned value) const;
+  bool isReturned(unsigned value) const;
+  void addInside(llvm::ArrayRef<FusionGroup> groups, const CloneMap &clones);
   void addLibraryCall(unsigned member);
-  void cloneMembers(mlir::Block &block, CloneMap &clones) const;
   void addKernel(const FusionGroup &fused, llvm::ArrayRef<FusionGroup> all,
                  const CloneMap &clones);
   void addKernels();
+  int64_t getWorkspace(const OpNode &op, LayoutOf layoutOf) const;
+  llvm::SmallVector<int64_t> getShape(mlir::Value value,
+                                      const cost::Layout &layout) const;
   double getParts(const cost::Layout &layout) const;
   llvm::SmallVector<int64_t, 4> getLoops(unsigned member, double flops,
                                          const cost::Layout &layout) const;
@@ -68,6 +74,9 @@ private:
   const cost::Cluster &cluster;
   const Device &device;
   std::vector<Work> works;
+  std::vector<Inside> inside;
+  /// Members that are convolutions, and their places among kernels and calls.
+  std::vector<std::pair<unsigned, unsigned>> convolutions;
 };
 
 } // namespace tandem::plan

@@ -1,0 +1,107 @@
+//===- Residence.cpp - where the values of a step lie ---------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Residence.h"
+#include "OperatorGroups.h"
+#include "mlir/IR/IRMapping.h"
+#include "tandem/Analysis/FreeViews.h"
+#include "tandem/Dialect/Sched/Sched.h"
+#include "llvm/ADT/MapVector.h"
+
+using namespace mlir;
+using namespace tandem;
+using namespace tandem::plan;
+
+void tandem::plan::cloneOperators(const StepGraph &graph,
+                                  ArrayRef<unsigned> ops,
+                                  ArrayRef<unsigned> returned, Block &block,
+                                  CloneMap &clones) {
+  OpBuilder builder(graph.mesh.getContext());
+  builder.setInsertionPointToEnd(&block);
+  IRMapping map;
+  for (auto [member, number] : llvm::enumerate(ops)) {
+    Operation *op = graph.ops[number].op;
+    for (Value operand : op->getOperands())
+      if (!map.contains(operand))
+        map.map(operand, block.addArgument(operand.getType(), op->getLoc()));
+    clones.members[builder.clone(*op, map)] = member;
+  }
+  SmallVector<Value> results;
+  for (unsigned value : returned)
+    results.push_back(map.lookup(graph.values[value].value));
+  func::ReturnOp::create(builder, graph.step->getLoc(), results);
+  for (unsigned number : ops) {
+    const OpNode &op = graph.ops[number];
+    for (const auto *values : {&op.operands, &op.results})
+      for (unsigned value : *values)
+        clones.values[map.lookup(graph.values[value].value)] = value;
+  }
+}
+
+bool tandem::plan::isFree(Operation *op) {
+  if (isa<nn::ReshapeOp>(op))
+    return true;
+  return isa<nn::PermuteOp>(op) && isReadByStrides(op);
+}
+
+/// Whether `op` is a view of all of its operand.
+static bool isWholeView(const StepGraph &graph, const OpNode &op) {
+  return (isFree(op.op) || isFreeView(op.op)) &&
+         graph.values[op.operands[0]].bytes ==
+             graph.values[op.results[0]].bytes;
+}
+
+/// Values that others than `ops` read.
+static SmallVector<unsigned> getReadOutside(const StepGraph &graph,
+                                            ArrayRef<unsigned> ops) {
+  llvm::DenseSet<unsigned> members(ops.begin(), ops.end());
+  SmallVector<unsigned> values;
+  for (unsigned op : ops)
+    for (unsigned value : graph.ops[op].results)
+      if (llvm::any_of(graph.values[value].uses,
+                       [&](Use use) { return !members.contains(use.op); }))
+        values.push_back(value);
+  return values;
+}
+
+Residence::Residence(const StepGraph &graph)
+    : viewOf(graph.values.size(), -1), isInKernel(graph.values.size()) {
+  llvm::MapVector<std::pair<PassKind, std::optional<int64_t>>,
+                  SmallVector<unsigned>>
+      parts;
+  for (auto [index, op] : llvm::enumerate(graph.ops)) {
+    if (graph.getGroups().groupOf[index] < 0)
+      continue;
+    if (isWholeView(graph, op))
+      viewOf[op.results[0]] = op.operands[0];
+    if (op.pass != PassKind::Update)
+      parts[{op.pass, spmd::getLoop(op.op)}].push_back(index);
+  }
+  for (auto &[key, ops] : parts)
+    addPart(graph, ops);
+}
+
+void Residence::addPart(const StepGraph &graph, ArrayRef<unsigned> ops) {
+  Block block;
+  CloneMap clones;
+  cloneOperators(graph, ops, getReadOutside(graph, ops), block, clones);
+  SmallVector<FusionGroup> groups =
+      formFusionGroups(block, sched::getDevice(graph.step).fusion);
+  llvm::DenseSet<unsigned> inKernels, written;
+  for (const FusionGroup &group : groups) {
+    if (group.kind != FusionGroup::Kind::Kernel)
+      continue;
+    for (Operation *op : group.ops)
+      if (group.ops.size() > 1 || !isFree(op))
+        for (Value value : op->getResults())
+          inKernels.insert(clones.values.lookup(value));
+    for (Value value : getGroupOutputs(group, groups))
+      written.insert(clones.values.lookup(value));
+  }
+  for (unsigned value : inKernels)
+    isInKernel[value] = !written.contains(value);
+}
