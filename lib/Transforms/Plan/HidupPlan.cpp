@@ -83,6 +83,9 @@ cost::Signature ForwardMaker::project(const cost::Signature &signature,
 void ForwardMaker::addTensor(unsigned tensor, cost::Form time) {
   tensors[tensor] = result.problem.tensors.size();
   cost::Tensor added = whole.tensors[tensor];
+  // Memory does not count here.
+  added.viewOf = -1;
+  added.isInKernel = false;
   if (time >= 0)
     added.shape[time] /= whole.axes[kTime].size;
   result.problem.tensors.push_back(std::move(added));
