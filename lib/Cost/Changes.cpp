@@ -252,7 +252,9 @@ const ChangeTable::Node *ChangeTable::find(Shape &shape, const Layout &from,
 
 const ChangeCost &ChangeTable::getCost(unsigned tensor, const Layout &from,
                                        const Layout &to) {
-  static const ChangeCost impossible{.isPossible = false};
+  static const ChangeCost impossible{.isPossible = false}, nothing{};
+  if (to.isAbsent())
+    return nothing;
   const Node *node = find(getShape(tensor), from, to);
   return node ? node->cost : impossible;
 }

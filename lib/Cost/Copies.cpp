@@ -144,9 +144,12 @@ bool CopyPlacer::placeStages() {
 
 void CopyPlacer::makeRoomForUses() {
   firstUses.assign(problem.tensors.size() + 1, 0);
-  for (const Operator &op : problem.operators)
-    for (unsigned tensor : op.operands)
-      ++firstUses[tensor + 1];
+  for (unsigned op = 0; op < problem.operators.size(); ++op) {
+    const Operator &info = problem.operators[op];
+    const Signature &signature = problem.getSignatures(op)[plan.signatures[op]];
+    for (size_t i = 0; i < info.operands.size(); ++i)
+      firstUses[info.operands[i] + 1] += !signature.operands[i].isAbsent();
+  }
   std::partial_sum(firstUses.begin(), firstUses.end(), firstUses.begin());
   allUses.resize(firstUses.back());
 }
@@ -159,7 +162,8 @@ void CopyPlacer::collectUses() {
     const Operator &info = problem.operators[op];
     const Signature &signature = problem.getSignatures(op)[plan.signatures[op]];
     for (size_t i = 0; i < info.operands.size(); ++i)
-      allUses[ends[info.operands[i]]++] = {op, signature.operands[i]};
+      if (!signature.operands[i].isAbsent())
+        allUses[ends[info.operands[i]]++] = {op, signature.operands[i]};
     for (size_t i = 0; i < info.results.size(); ++i) {
       PlacedTensor &tensor = result.tensors[info.results[i]];
       tensor.produced = signature.results[i];

@@ -12,7 +12,8 @@ using namespace tandem;
 using cost::Form;
 
 static_assert(cost::kFull == form::kFull && cost::kReduce == form::kReduce &&
-              cost::kReplicate == form::kReplicate);
+              cost::kReplicate == form::kReplicate &&
+              cost::kAbsent == form::kAbsent);
 
 std::string cost::getFormName(Form form) { return form::print(form); }
 

@@ -228,12 +228,25 @@ bool ProblemParser::parseSignature() {
   return true;
 }
 
+/// Whether it is absent on all axes or on none.
+static bool isWhollyAbsent(const SearchProblem &problem, const Layout &layout) {
+  for (unsigned axis = 0; axis < problem.axes.size(); ++axis)
+    if ((layout[axis] == kAbsent) != layout.isAbsent())
+      return false;
+  return true;
+}
+
 bool ProblemParser::checkSignature(const Operator &op,
                                    const Signature &signature) {
   auto check = [&](const std::vector<unsigned> &tensors,
                    const std::vector<Layout> &layouts) {
     for (size_t i = 0; i < tensors.size(); ++i)
-      if (!problem.isDivisible(tensors[i], layouts[i]))
+      if (!isWhollyAbsent(problem, layouts[i]))
+        return fail("operator '" + op.name + "' has the form '" +
+                    print(problem, layouts[i]) + "' of tensor " +
+                    std::to_string(tensors[i]) +
+                    ", expected 'absent' on all axes or on none");
+      else if (!problem.isDivisible(tensors[i], layouts[i]))
         return fail("operator '" + op.name + "' has the form '" +
                     print(problem, layouts[i]) + "' of tensor " +
                     std::to_string(tensors[i]) +

@@ -16,7 +16,9 @@ bool SearchProblem::isOverTime(const Signature &signature) const {
   int axis = getTimeAxis();
   if (axis < 0)
     return false;
-  auto isSplit = [axis](const Layout &layout) { return layout[axis] != kFull; };
+  auto isSplit = [axis](const Layout &layout) {
+    return layout[axis] != kFull && !layout.isAbsent();
+  };
   return std::any_of(signature.operands.begin(), signature.operands.end(),
                      isSplit) ||
          std::any_of(signature.results.begin(), signature.results.end(),
@@ -83,6 +85,8 @@ unsigned SearchProblem::getRoot(unsigned tensor) const {
 }
 
 int64_t SearchProblem::getBytes(unsigned tensor, const Layout &layout) const {
+  if (layout.isAbsent())
+    return 0;
   int64_t parts = 1;
   int64_t bytes = tensors[tensor].elementBytes;
   for (int64_t size : tensors[tensor].shape)

@@ -81,7 +81,7 @@ static std::vector<unsigned> cutStages(const SearchProblem &problem,
     for (size_t i = 0; i < op.operands.size(); ++i) {
       unsigned tensor = op.operands[i];
       const Layout &layout = signature.operands[i];
-      cuts |= layout != produced[tensor] &&
+      cuts |= layout != produced[tensor] && !layout.isAbsent() &&
               copies.insert({tensor, layout, op.pass}).second &&
               madeIn[tensor] == stage;
     }
@@ -119,7 +119,8 @@ static std::vector<Copy> findGradientCopies(const SearchProblem &problem,
       if (time >= 0 && base[time] == kReduce && layout[time] == kFull)
         base[time] = kFull;
       const ChangeCost &change = table.getCost(tensor, base, layout);
-      if (layout != base && change.isPossible && !change.joins)
+      if (layout != base && !layout.isAbsent() && change.isPossible &&
+          !change.joins)
         copies.insert({tensor, layout, Pass::Update});
     }
     for (size_t i = 0; i < op.results.size(); ++i) {

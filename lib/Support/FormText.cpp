@@ -21,7 +21,8 @@ struct NamedForm {
 /// The forms that split nothing.
 static constexpr NamedForm kNamed[] = {{form::kFull, "full"},
                                        {form::kReduce, "reduce"},
-                                       {form::kReplicate, "replicate"}};
+                                       {form::kReplicate, "replicate"},
+                                       {form::kAbsent, "absent"}};
 static constexpr std::string_view kGather = "gather";
 
 std::string_view form::getKeyword(int64_t code) {

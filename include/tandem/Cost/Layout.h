@@ -34,6 +34,10 @@ constexpr Form kReduce = -2;
 /// How the `hidup-*` accountings hold a parameter that is stored whole on every
 /// rank; unlike `full`, its gradient has to be summed.
 constexpr Form kReplicate = -3;
+/// Holds nothing, on all axes: an operand that is not read, or the result of an
+/// operator that is left out. Every layout changes into it for nothing, it into
+/// no other; an operand wanted so is no use of its tensor.
+constexpr Form kAbsent = -4;
 
 /// `full`, `gather(d)`, `reduce` or `replicate`.
 std::string getFormName(Form form);
@@ -48,6 +52,7 @@ struct Layout {
   bool operator==(const Layout &) const = default;
   auto operator<=>(const Layout &) const = default;
 
+  bool isAbsent() const { return forms[0] == kAbsent; }
   /// A key for tables.
   uint32_t getKey() const {
     uint32_t key = 0;

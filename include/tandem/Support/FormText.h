@@ -26,14 +26,16 @@ inline constexpr int64_t kFull = -1;
 inline constexpr int64_t kReduce = -2;
 /// Only in search problems: see `cost::kReplicate`.
 inline constexpr int64_t kReplicate = -3;
+/// Only in search problems: see `cost::kAbsent`.
+inline constexpr int64_t kAbsent = -4;
 
-/// `full`, `reduce`, `replicate`, or `gather` without its dimension.
+/// `full`, `reduce`, `replicate`, `absent`, or `gather` without its dimension.
 std::string_view getKeyword(int64_t code);
 
 /// The code of a form that splits nothing. None for `gather`.
 std::optional<int64_t> findCode(std::string_view keyword);
 
-/// `full`, `reduce`, `replicate` or `gather(d)`.
+/// `full`, `reduce`, `replicate`, `absent` or `gather(d)`.
 std::string print(int64_t code);
 
 /// Reads what `print` prints, with blanks around it and around the dimension.

@@ -18,7 +18,7 @@ std::string AxisForm::str() const { return form::print(code); }
 
 std::optional<AxisForm> parseAxisForm(StringRef text) {
   std::optional<int64_t> code = form::parse(text);
-  if (!code || *code == form::kReplicate)
+  if (!code || *code <= form::kReplicate)
     return std::nullopt;
   return AxisForm::fromCode(*code);
 }

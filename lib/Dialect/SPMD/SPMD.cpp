@@ -224,7 +224,7 @@ static ParseResult parseAxisForm(AsmParser &parser, AxisForm &form) {
   if (parser.parseKeyword(&keyword))
     return failure();
   auto code = tandem::form::findCode(keyword);
-  if (code && *code != tandem::form::kReplicate) {
+  if (code && *code > tandem::form::kReplicate) {
     form = AxisForm::fromCode(*code);
     return success();
   }

@@ -287,24 +287,50 @@ Expr IlpMemory::getCopyHeld(const IlpTensor &tensor, const Layout &layout,
   return held;
 }
 
+/// Holds a copy from operator `first` to the last one of the pass that reads
+/// the tensor.
+void IlpMemory::holdCopy(unsigned index, size_t place, const Layout &layout,
+                         const Expr &held, Life life, unsigned first) {
+  const IlpTensor &tensor = forms.tensors[index];
+  if (held.empty())
+    return;
+  std::vector<Need> reads;
+  for (unsigned i : tensor.passes[place].uses) {
+    const IlpUse &use = tensor.uses[i];
+    Need &read = reads.emplace_back(Need{use.op, {}, true});
+    for (const IlpLayout &entry : use.wanted) {
+      if (entry.layout.isAbsent())
+        read.isSure = false;
+      else
+        add(read.needed, entry.chosen);
+    }
+  }
+  for (Need &need : getChain(held, std::move(reads))) {
+    if (need.op < first)
+      continue;
+    hold(index, layout, need.isSure ? held : getBoth(held, need.needed), life,
+         first, need.op);
+    first =
+        isOverTime(layout) ? need.op + 1 : stages.ends[stages.stageOf[need.op]];
+    life = Life::Produced;
+  }
+}
+
 void IlpMemory::addCopies(unsigned index) {
   const IlpTensor &tensor = forms.tensors[index];
   for (size_t place = 0; place < tensor.passes.size(); ++place) {
     const IlpPass &pass = tensor.passes[place];
-    auto getLast = [&](size_t place) {
-      return tensor.uses[tensor.passes[place].uses.back()].op;
-    };
     for (const auto &[layout, entries] : pass.made)
       for (const auto &[stage, made] : entries)
-        hold(index, layout, getCopyHeld(tensor, layout, made), Life::Copy,
-             getBegin(stage), getLast(place));
+        holdCopy(index, place, layout, getCopyHeld(tensor, layout, made),
+                 Life::Copy, getBegin(stage));
     // Up to the end of the pass before, that pass holds it.
     for (auto [layout, column] : pass.kept) {
-      unsigned first = getLast(place - 1) + 1;
-      if (!isOverTime(layout))
-        first = stages.ends[tensor.passes[place - 1].lastStage];
-      hold(index, layout, getCopyHeld(tensor, layout, {{column, 1}}),
-           Life::Produced, first, getLast(place));
+      const IlpPass &before = tensor.passes[place - 1];
+      holdCopy(index, place, layout, getCopyHeld(tensor, layout, {{column, 1}}),
+               Life::Produced,
+               isOverTime(layout) ? tensor.uses[before.uses.back()].op + 1
+                                  : stages.ends[before.lastStage]);
     }
   }
 }

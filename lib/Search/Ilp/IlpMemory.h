@@ -71,6 +71,8 @@ private:
   std::vector<Need> foldView(unsigned index, unsigned produced,
                              const std::vector<Need> &chain);
   Expr getBoth(const Expr &a, const Expr &b);
+  void holdCopy(unsigned index, size_t place, const cost::Layout &layout,
+                const Expr &held, Life life, unsigned first);
   void addCopies(unsigned index);
   Expr getHeld(unsigned index, unsigned produced);
   bool hasOnlyTiedUses(const IlpTensor &tensor) const;

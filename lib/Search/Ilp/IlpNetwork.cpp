@@ -254,12 +254,17 @@ void IlpNetwork::read(const IlpSolution &solution, Plan &plan) const {
     if (auto copy = find(layout); copy != copies.rend())
       copy->lastPlace = place;
   };
+  // Whether the pass reads the tensor.
+  std::vector<bool> isUsed(tensor.passes.size());
   IlpState state = states.getFirst(produced);
   for (unsigned use = 0; use < tensor.uses.size(); ++use) {
     auto [_, way, made, next] = getTaken(use, state, wanted[use], solution);
     state = next;
     unsigned place = placeOf[use];
     const Layout &layout = tensor.uses[use].wanted[wanted[use]].layout;
+    if (layout.isAbsent())
+      continue;
+    isUsed[place] = true;
     // The state may have forgotten it for a copy that serves as well.
     if (forms.getBase(tensor.produced[produced].layout, layout,
                       tensor.uses[use].pass) == layout)
@@ -277,5 +282,6 @@ void IlpNetwork::read(const IlpSolution &solution, Plan &plan) const {
   }
   for (const MadeCopy &copy : copies)
     for (unsigned place = copy.firstPlace; place < copy.lastPlace; ++place)
-      plan.kept.push_back({index, copy.layout, tensor.passes[place].pass});
+      if (isUsed[place])
+        plan.kept.push_back({index, copy.layout, tensor.passes[place].pass});
 }

@@ -16,7 +16,7 @@ using namespace tandem::search;
 /// of uses, if they may want a sum over time, or what they have is not all that
 /// decides about their copies.
 unsigned IlpNetwork::getFirstOfLast() const {
-  if (!forms.rules.decidesCopies || states.knowsMemory)
+  if (!forms.rules.decidesCopies || states.knowsMemory || states.hasAbsent())
     return tensor.uses.size();
   const IlpUse &last = tensor.uses.back();
   for (const IlpLayout &produced : tensor.produced)
@@ -166,8 +166,8 @@ bool IlpNetwork::canUseArcs() const {
                  tensor.uses[tensor.uses.size() - 2].stage < last.stage;
   bool isOnlyUpdate = tensor.uses.size() == 1 ||
                       tensor.uses[tensor.uses.size() - 2].pass != last.pass;
-  return states.isScalar && !states.knowsMemory && isAlone &&
-         tensor.stage < int(last.stage) &&
+  return states.isScalar && !states.knowsMemory && !states.hasAbsent() &&
+         isAlone && tensor.stage < int(last.stage) &&
          (isOnlyUpdate || !forms.canWait(index, last.pass));
 }
 

@@ -130,6 +130,9 @@ std::vector<IlpWay> TensorStates::getWays(const IlpState &state, unsigned use,
                                           unsigned wanted) const {
   const IlpUse &info = tensor.uses[use];
   unsigned to = wantedNodes[use][wanted];
+  // It reads nothing.
+  if (nodes[to].isAbsent())
+    return {IlpWay()};
   bool sums = isSum(state, use, wanted),
        existed = tensor.stage < int(info.stage);
   int base = getBase(state, use, wanted);
@@ -200,6 +203,8 @@ bool TensorStates::needsProduced(const IlpState &state, unsigned use,
                                  unsigned wanted, const IlpWay &way) const {
   int base = getBase(state, use, wanted);
   unsigned to = wantedNodes[use][wanted];
+  if (nodes[to].isAbsent())
+    return false;
   if (base == static_cast<int>(to))
     return true;
   if (base < 0 || way.from < 0 || way.waits || !getChange(base, to).isPossible)
@@ -275,7 +280,7 @@ bool TensorStates::isUsefulCopyFor(const IlpState &state, size_t which,
   const IlpMember &copy = state.copies[which];
   unsigned to = wantedNodes[use][wanted];
   int base = getBase(state, use, wanted);
-  if (base == static_cast<int>(to))
+  if (base == static_cast<int>(to) || nodes[to].isAbsent())
     return false;
   bool isSame = copy.node == to;
   if (!isSame &&
@@ -312,6 +317,8 @@ bool TensorStates::isProducedUsefulFor(const IlpState &state, unsigned use,
   const IlpUse &info = tensor.uses[use];
   unsigned to = wantedNodes[use][wanted];
   unsigned base = static_cast<unsigned>(getBase(state, use, wanted));
+  if (nodes[to].isAbsent())
+    return false;
   if (isSum(state, use, wanted) && !state.isSummed)
     return true;
   bool isThere = base == to || tensor.stage < int(info.stage);

@@ -32,6 +32,7 @@
 #define TANDEM_LIB_SEARCH_ILPSTATES_H
 
 #include "IlpForms.h"
+#include <algorithm>
 #include <deque>
 
 namespace tandem::search {
@@ -91,6 +92,11 @@ public:
   }
   unsigned getProduced(unsigned produced) const {
     return producedNodes[produced];
+  }
+  /// Whether something of the tensor may be absent.
+  bool hasAbsent() const {
+    return std::any_of(nodes.begin(), nodes.end(),
+                       [](const auto &layout) { return layout.isAbsent(); });
   }
   /// Only the sum of all seconds of a change matters.
   bool isScalar;

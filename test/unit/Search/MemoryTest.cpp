@@ -5,18 +5,23 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ProblemBuilder.h"
 #include "RandomPlan.h"
 #include "RandomProblem.h"
 #include "tandem/Cost/TensorIndex.h"
 #include "tandem/Search/Exhaustive.h"
 #include <fstream>
 #include <gtest/gtest.h>
+#include <map>
 #include <sstream>
 
 using namespace tandem;
 using namespace tandem::cost;
 using namespace tandem::cost::test;
 using namespace tandem::search;
+
+/// Of random chains in which sources are chosen.
+constexpr uint64_t kNumChains = 200;
 
 //===----------------------------------------------------------------------===//
 // Strands, operator by operator
@@ -325,4 +330,190 @@ TEST(MemoryTest, twoTensorParallelLayers) {
     EXPECT_NEAR(result.plan->cost, 40.0, 1e-9);
     EXPECT_TRUE(result.plan->isOptimal);
   }
+}
+
+//===----------------------------------------------------------------------===//
+// Sources that are chosen
+//===----------------------------------------------------------------------===//
+
+/// A chain of six whose backward readers take saved tensors, or what is made
+/// again: brute force over all schedules knows the optima.
+TEST(MemoryTest, aChainMakesAgainWhatPaysLeast) {
+  SearchProblem problem = readProblem("chain.txt");
+  for (auto [limit, seconds] : std::map<int64_t, double>{
+           {371, 48}, {370, 49}, {270, 52}, {225, 55}, {220, 0}}) {
+    problem.memoryLimit = limit;
+    for (auto search : {searchTandem, searchIlp}) {
+      SearchResult result = search(problem, {});
+      EXPECT_EQ(bool(result.plan), seconds > 0) << limit << result.error;
+      if (!result.plan) {
+        EXPECT_NE(result.error.find("fit"), std::string::npos) << result.error;
+        continue;
+      }
+      EXPECT_NEAR(result.plan->cost, seconds, 1e-9) << limit;
+      EXPECT_TRUE(result.plan->isOptimal) << limit;
+    }
+  }
+}
+
+TEST(MemoryTest, formsAreAbsentOnAllAxes) {
+  std::string text = R"(tandem-problem 1
+axis data space 2
+axis micro time 2
+tensor 0 x 4 1 B
+signatures 0
+  data='-> full' micro='-> full' 0 s 0 B
+signatures 1
+  data='absent ->' micro='full ->' 0 s 0 B
+operator 0 forward input x set 0 operands - results 0
+operator 1 forward compute y set 1 operands 0 results -
+)",
+              error;
+  EXPECT_FALSE(parseSearchProblem(text, "p.txt", error));
+  EXPECT_EQ(error,
+            "p.txt:10: operator 'y' has the form 'data=absent' of tensor 0, "
+            "expected 'absent' on all axes or on none");
+}
+
+namespace {
+/// Forward operators, some of which also read an earlier result; backward
+/// readers take what was saved or what a clone makes again, which may be read
+/// from what another clone makes.
+class ChainMaker {
+public:
+  explicit ChainMaker(uint64_t seed) : random(seed) {}
+
+  SearchProblem run() {
+    builder.addAxis("data", 2, perByte(random.between(0, 0.02)));
+    if (random.chance(0.4))
+      builder.addTime(2, perByte(0));
+    unsigned length = random.choose(2, 3);
+    std::vector<unsigned> values{addTensor()}, clones;
+    builder.addInput(values[0], getForms({}, 1));
+    for (unsigned i = 1; i <= length; ++i) {
+      std::vector<unsigned> operands{values[i - 1]};
+      if (i > 1 && random.chance(0.4))
+        operands.push_back(values[i - 2]);
+      values.push_back(addTensor());
+      addCompute(Pass::Forward, operands, {}, values.back());
+    }
+    unsigned gradient = values.back();
+    for (unsigned i = length; i-- > 1;) {
+      unsigned clone = addTensor();
+      builder.addCompute(Pass::Backward, {values[i - 1]}, {clone},
+                         getForms({{0}}, 1, true));
+      unsigned next = addTensor();
+      addCompute(Pass::Backward, {gradient}, {values[i], clone}, next);
+      gradient = next;
+    }
+    return builder.problem;
+  }
+
+private:
+  unsigned addTensor() {
+    return builder.addTensor("t", {int64_t(4 * random.choose(1, 20))});
+  }
+  Layout getLayout(bool isSplit) const {
+    Layout layout;
+    layout[0] = isSplit ? 0 : kFull;
+    if (builder.problem.getTimeAxis() >= 0)
+      layout[1] = 0;
+    return layout;
+  }
+  static Layout getAbsent() {
+    Layout layout;
+    layout.forms.fill(kAbsent);
+    for (unsigned axis = 2; axis < kMaxAxes; ++axis)
+      layout[axis] = kFull;
+    return layout;
+  }
+  /// All tensors split, or none, by the number of results and the operands, of
+  /// each group of which one is read; or all are absent.
+  SignatureSet getForms(const std::vector<std::vector<unsigned>> &operands,
+                        unsigned numResults, bool mayBeAbsent = false) {
+    SignatureSet set;
+    Layout absent = getAbsent();
+    if (builder.problem.axes.size() == 1)
+      absent[1] = kFull;
+    if (mayBeAbsent)
+      set.push_back({{absent}, {absent}, 0, 0});
+    for (bool isSplit : {false, true}) {
+      Layout layout = getLayout(isSplit);
+      size_t numChoices = operands.empty() ? 1 : operands.back().size();
+      double seconds = static_cast<double>(random.choose(1, 4));
+      for (size_t choice = 0; choice < numChoices; ++choice) {
+        Signature &signature = set.emplace_back();
+        signature.seconds = isSplit ? seconds / 2 : seconds;
+        for (const std::vector<unsigned> &group : operands)
+          for (size_t i = 0; i < group.size(); ++i)
+            signature.operands.push_back(
+                group.size() == 1 || i == choice ? layout : absent);
+        signature.results.assign(numResults, layout);
+      }
+      if (operands.empty() || random.chance(0.5))
+        break;
+    }
+    return set;
+  }
+  void addCompute(Pass pass, std::vector<unsigned> operands,
+                  const std::vector<unsigned> &choice, unsigned result) {
+    std::vector<std::vector<unsigned>> groups;
+    for (unsigned operand : operands)
+      groups.push_back({operand});
+    if (!choice.empty())
+      groups.push_back(choice);
+    operands.insert(operands.end(), choice.begin(), choice.end());
+    builder.addCompute(pass, operands, {result}, getForms(groups, 1));
+  }
+
+  Random random;
+  ProblemBuilder builder;
+};
+} // namespace
+
+TEST(MemoryTest, searchesAgreeOnSources) {
+  unsigned numPlans = 0, numProven = 0, numAgain = 0, numTooLarge = 0;
+  for (uint64_t seed = 0; seed < kNumChains; ++seed) {
+    SearchProblem problem = ChainMaker(seed).run();
+    int64_t least = std::numeric_limits<int64_t>::max(), most = 0;
+    std::string error;
+    uint64_t numVisited = 0;
+    auto visit = [&](const Plan &, const CostReport &report) {
+      least = std::min(least, report.peak);
+      most = std::max(most, report.peak);
+      return true;
+    };
+    if (!enumeratePlans(problem, 300'000, visit, numVisited, error))
+      continue;
+    Random random(seed);
+    problem.memoryLimit =
+        least - 2 + static_cast<int64_t>(random.below(1 + (most - least) / 2));
+    SearchResult exact = searchExhaustive(problem, {});
+    for (auto search : {searchTandem, searchIlp}) {
+      SearchResult found = search(problem, {});
+      ASSERT_EQ(bool(exact.plan), bool(found.plan))
+          << seed << ": " << exact.error << "; " << found.error;
+      if (!exact.plan)
+        continue;
+      ++numPlans;
+      double optimum = exact.plan->cost;
+      EXPECT_LE(found.plan->lowerBound, optimum * (1 + 1e-9)) << seed;
+      EXPECT_GE(found.plan->cost, optimum * (1 - 1e-9)) << seed;
+      if (!found.plan->isOptimal)
+        continue;
+      ++numProven;
+      EXPECT_NEAR(found.plan->cost, optimum, 1e-9 * optimum) << seed;
+    }
+    numTooLarge += !exact.plan;
+    SearchProblem free = problem;
+    free.memoryLimit = kNoLimit;
+    if (exact.plan)
+      numAgain += searchTandem(free, {}).plan->cost < exact.plan->cost;
+  }
+  printf("%u plans, %u proven; the limit binds in %u problems, none fits in "
+         "%u\n",
+         numPlans, numProven, numAgain, numTooLarge);
+  EXPECT_GT(numPlans, kNumChains);
+  EXPECT_GT(numProven, numPlans / 2);
+  EXPECT_GT(numAgain, kNumChains / 5);
 }

@@ -27,9 +27,8 @@ bool CopyPlacer::isFlipped(const Copy &copy, bool isWait) const {
 
 /// Whether some user, from `firstUse` on in one pass, wants a copy in this
 /// layout.
-bool CopyPlacer::isWantedIn(unsigned tensor, size_t firstUse,
-                            const Layout &layout) const {
-  const std::vector<TensorUse> &uses = facts.tensors[tensor].uses;
+bool CopyPlacer::isWantedIn(unsigned tensor, const std::vector<TensorUse> &uses,
+                            size_t firstUse, const Layout &layout) const {
   Pass pass = problem.operators[uses[firstUse].op].pass;
   for (size_t i = firstUse;
        i < uses.size() && problem.operators[uses[i].op].pass == pass; ++i)
@@ -47,7 +46,7 @@ bool CopyPlacer::usuallyWaits(unsigned tensor) const {
     if (problem.operators[use.op].pass != Pass::Update)
       return false;
     const Layout &layout = getWanted(use);
-    if (layout == getBase(tensor, use))
+    if (layout.isAbsent() || layout == getBase(tensor, use))
       continue;
     if (wanted && *wanted != layout)
       return false;
@@ -139,9 +138,9 @@ CopyPlacer::Placed CopyPlacer::placeUse(EditedTensor &made, unsigned tensor,
 
 /// Copies live until the tensor's last use in the pass; kept ones are there for
 /// the next.
-void CopyPlacer::endPass(EditedTensor &made, unsigned tensor, size_t firstUse,
+void CopyPlacer::endPass(EditedTensor &made, unsigned tensor,
+                         const std::vector<TensorUse> &uses, size_t firstUse,
                          size_t endUse) {
-  const std::vector<TensorUse> &uses = facts.tensors[tensor].uses;
   Pass pass = problem.operators[uses[firstUse].op].pass;
   std::vector<unsigned> kept;
   for (unsigned index : alive) {
@@ -149,7 +148,7 @@ void CopyPlacer::endPass(EditedTensor &made, unsigned tensor, size_t firstUse,
     copy.lastOp = std::max(copy.lastOp, uses[endUse - 1].op);
     Copy key{tensor, copy.copy.layout, pass};
     if (endUse == uses.size() ||
-        isWantedIn(tensor, endUse, key.layout) == isFlipped(key, false))
+        isWantedIn(tensor, uses, endUse, key.layout) == isFlipped(key, false))
       continue;
     made.kept.push_back(key);
     kept.push_back(index);
@@ -179,20 +178,21 @@ void CopyPlacer::setInPlace(EditedTensor &made, unsigned tensor) const {
 CopyPlacer::Placed CopyPlacer::place(unsigned tensor, EditedTensor &made,
                                      unsigned &cut) {
   const TensorFacts &info = facts.tensors[tensor];
+  const std::vector<TensorUse> &uses =
+      facts.getUses(plan.signatures, tensor, scratch);
   made.stage = plan.stageOf[info.producer];
   made.lastOp = facts.isArgument(info.producer) ? 0 : info.producer;
   alive.clear();
-  for (size_t i = 0, begin = 0; i < info.uses.size(); ++i) {
-    const TensorUse &use = info.uses[i];
+  for (size_t i = 0, begin = 0; i < uses.size(); ++i) {
+    const TensorUse &use = uses[i];
     Placed placed = placeUse(made, tensor, use);
     cut = use.op;
     if (placed != Placed::Yes)
       return placed;
-    if (i + 1 < info.uses.size() &&
-        problem.operators[info.uses[i + 1].op].pass ==
-            problem.operators[use.op].pass)
+    if (i + 1 < uses.size() && problem.operators[uses[i + 1].op].pass ==
+                                   problem.operators[use.op].pass)
       continue;
-    endPass(made, tensor, begin, i + 1);
+    endPass(made, tensor, uses, begin, i + 1);
     begin = i + 1;
   }
   if (!hasLimit)

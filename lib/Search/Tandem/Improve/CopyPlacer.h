@@ -75,10 +75,11 @@ private:
                   const cost::TensorUse &use);
   Placed makeCopy(EditedTensor &made, const cost::TensorUse &use,
                   unsigned tensor, const cost::Layout &base);
-  void endPass(EditedTensor &made, unsigned tensor, size_t firstUse,
+  void endPass(EditedTensor &made, unsigned tensor,
+               const std::vector<cost::TensorUse> &uses, size_t firstUse,
                size_t endUse);
-  bool isWantedIn(unsigned tensor, size_t firstUse,
-                  const cost::Layout &layout) const;
+  bool isWantedIn(unsigned tensor, const std::vector<cost::TensorUse> &uses,
+                  size_t firstUse, const cost::Layout &layout) const;
   bool usuallyWaits(unsigned tensor) const;
   bool isFlipped(const cost::Copy &copy, bool isWait) const;
   void setInPlace(EditedTensor &made, unsigned tensor) const;
@@ -99,6 +100,7 @@ private:
   bool hasLimit;
   /// Copies of the tensor at hand that are there in the pass.
   std::vector<unsigned> alive;
+  std::vector<cost::TensorUse> scratch;
 };
 
 } // namespace tandem::search

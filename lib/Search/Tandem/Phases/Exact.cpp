@@ -93,7 +93,7 @@ bool ExactSearch::isUseful(unsigned tensor, unsigned firstUse,
       uses.begin() + firstUse, uses.end(), [&](const TensorUse &use) {
         const Layout &wanted = facts.getWanted(plan.signatures, use);
         Layout base = facts.getBase(plan.signatures, tensor, use);
-        return wanted != base &&
+        return wanted != base && !wanted.isAbsent() &&
                (wanted == layout || getSeconds(tensor, layout, wanted) <
                                         getSeconds(tensor, base, wanted));
       });
@@ -141,7 +141,8 @@ void ExactSearch::addCopies(unsigned tensor, unsigned firstUse,
   for (; next < uses.size() && problem.operators[uses[next].op].pass == pass;
        ++next) {
     const Layout &wanted = facts.getWanted(plan.signatures, uses[next]);
-    if (wanted == facts.getBase(plan.signatures, tensor, uses[next]) ||
+    if (wanted.isAbsent() ||
+        wanted == facts.getBase(plan.signatures, tensor, uses[next]) ||
         std::count(copies.begin(), copies.end(), wanted))
       continue;
     copies.push_back(wanted);

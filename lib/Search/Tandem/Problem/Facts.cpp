@@ -24,6 +24,9 @@ Facts::Facts(const SearchProblem &problem, const MechanismSet &without)
     roots.push_back(problem.getRoot(i));
     if (roots[i] != i)
       views.push_back(i);
+    hasChoice.push_back(
+        std::any_of(tensors[i].uses.begin(), tensors[i].uses.end(),
+                    [&](const TensorUse &use) { return mayBeAbsent(use); }));
   }
   // A gradient leaves behind the slot of its own computation.
   bool isBehind = false;
@@ -50,6 +53,26 @@ Layout Facts::getSummed(Layout layout) const {
   if (timeAxis >= 0)
     layout[timeAxis] = kFull;
   return layout;
+}
+
+bool Facts::mayBeAbsent(const TensorUse &use) const {
+  const SignatureSet &set = problem.getSignatures(use.op);
+  return std::any_of(set.begin(), set.end(), [&](const Signature &signature) {
+    return signature.operands[use.operand].isAbsent();
+  });
+}
+
+const std::vector<TensorUse> &
+Facts::getUses(const std::vector<unsigned> &signatures, unsigned tensor,
+               std::vector<TensorUse> &scratch) const {
+  const std::vector<TensorUse> &all = tensors[tensor].uses;
+  if (!hasChoice[tensor])
+    return all;
+  scratch.clear();
+  for (const TensorUse &use : all)
+    if (!getWanted(signatures, use).isAbsent())
+      scratch.push_back(use);
+  return scratch;
 }
 
 bool Facts::isFolded(unsigned tensor, const Layout &produced,

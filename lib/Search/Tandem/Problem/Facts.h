@@ -40,6 +40,8 @@ public:
   /// Per tensor the one in whose memory it lies if it is a view, else itself;
   /// and the views.
   std::vector<unsigned> roots, views;
+  /// Whether some use of the tensor may read nothing.
+  std::vector<bool> hasChoice;
 
   /// Whether a search has to do with less work per operator.
   bool isLarge() const;
@@ -49,6 +51,12 @@ public:
   bool isPerStrand(const cost::Signature &signature) const {
     return problem.isOverTime(signature);
   }
+  /// Whether the use reads nothing with some signature.
+  bool mayBeAbsent(const cost::TensorUse &use) const;
+  /// The uses that read the tensor; `scratch` holds them where not all do.
+  const std::vector<cost::TensorUse> &
+  getUses(const std::vector<unsigned> &signatures, unsigned tensor,
+          std::vector<cost::TensorUse> &scratch) const;
   /// Whether each strand holds a share of a tensor in this layout.
   bool isOverTime(const cost::Layout &layout) const {
     return numStrands == 1 || layout[timeAxis] != cost::kFull;

@@ -220,13 +220,15 @@ bool FixedForms::placeTensor(const Plan &plan, unsigned tensor) {
   *made = {facts.getProduced(plan.signatures, tensor), info.producer};
   made->isInPlace = info.hasOnlyTiedUses;
   alive.clear();
-  for (unsigned i = 0; i < info.uses.size(); ++i) {
-    const TensorUse &use = info.uses[i];
+  const std::vector<TensorUse> &uses =
+      facts.getUses(plan.signatures, tensor, scratch);
+  for (unsigned i = 0; i < uses.size(); ++i) {
+    const TensorUse &use = uses[i];
     if (!placeUse(plan, tensor, use))
       return false;
     Pass pass = facts.problem.operators[use.op].pass;
-    if (i + 1 == info.uses.size() ||
-        facts.problem.operators[info.uses[i + 1].op].pass != pass)
+    if (i + 1 == uses.size() ||
+        facts.problem.operators[uses[i + 1].op].pass != pass)
       endPass(plan, tensor, pass, use.op);
   }
   return true;
@@ -262,27 +264,28 @@ bool FixedForms::analyse(const Plan &plan, bool countsLeast) {
 
 void FixedForms::chooseTensor(const Plan &plan, unsigned tensor, bool waits,
                               Plan &chosen) {
-  const TensorFacts &info = facts.tensors[tensor];
+  const std::vector<TensorUse> &uses =
+      facts.getUses(plan.signatures, tensor, scratch);
   const std::vector<Operator> &operators = facts.problem.operators;
   Layout produced = facts.getProduced(plan.signatures, tensor);
   std::vector<Layout> ofPass, ofNext;
   auto collect = [&](unsigned begin, std::vector<Layout> &layouts) {
     layouts.clear();
     unsigned i = begin;
-    for (; i < info.uses.size() && operators[info.uses[i].op].pass ==
-                                       operators[info.uses[begin].op].pass;
+    for (; i < uses.size() &&
+           operators[uses[i].op].pass == operators[uses[begin].op].pass;
          ++i) {
-      const Layout &layout = facts.getWanted(plan.signatures, info.uses[i]);
-      if (layout != facts.getBase(info.uses[i].op, produced, layout) &&
+      const Layout &layout = facts.getWanted(plan.signatures, uses[i]);
+      if (layout != facts.getBase(uses[i].op, produced, layout) &&
           std::find(layouts.begin(), layouts.end(), layout) == layouts.end())
         layouts.push_back(layout);
     }
     return i;
   };
-  for (unsigned i = 0; i < info.uses.size();) {
-    Pass pass = operators[info.uses[i].op].pass;
+  for (unsigned i = 0; i < uses.size();) {
+    Pass pass = operators[uses[i].op].pass;
     unsigned next = collect(i, ofPass);
-    if (next < info.uses.size()) {
+    if (next < uses.size()) {
       collect(next, ofNext);
       for (const Layout &layout : ofPass)
         if (std::find(ofNext.begin(), ofNext.end(), layout) != ofNext.end())
@@ -292,7 +295,7 @@ void FixedForms::chooseTensor(const Plan &plan, unsigned tensor, bool waits,
     if (waits && pass == Pass::Update && i + 1 == next && ofPass.size() == 1 &&
         facts.mayWait(tensor) && i == 0) {
       const ChangeCost &change = table.getCost(
-          tensor, facts.getBase(info.uses[i].op, produced, ofPass.front()),
+          tensor, facts.getBase(uses[i].op, produced, ofPass.front()),
           ofPass.front());
       if (change.isPossible && !change.joins &&
           change.getTotal(facts.numStrands) > 0)

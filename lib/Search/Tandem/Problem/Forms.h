@@ -122,6 +122,7 @@ private:
   //--- Of the tensor at hand.
   std::vector<Live> alive;
   Placed *made = nullptr;
+  std::vector<cost::TensorUse> scratch;
 };
 
 } // namespace tandem::search

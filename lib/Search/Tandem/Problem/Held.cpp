@@ -53,6 +53,8 @@ int HeldTensors::lastOf(unsigned tensor, Pass pass) const {
   const std::vector<TensorUse> &uses = facts.tensors[tensor].uses;
   for (size_t i = uses.size(); i-- > 0;) {
     const Operator &user = facts.problem.operators[uses[i].op];
+    if (facts.hasChoice[tensor] && facts.mayBeAbsent(uses[i]))
+      continue;
     if (user.pass == pass && user.kind == Operator::Kind::Compute)
       return static_cast<int>(uses[i].op);
   }
@@ -133,8 +135,9 @@ int64_t HeldTensors::getLeastCopy(unsigned tensor) const {
   for (unsigned i = 0; i < numEarly[tensor]; ++i) {
     const TensorUse &use = facts.tensors[tensor].uses[i];
     for (const Signature &signature : facts.problem.getSignatures(use.op))
-      least = std::min(least, facts.getShare(
-                                  tensor, signature.operands[use.operand]));
+      if (const Layout &layout = signature.operands[use.operand];
+          !layout.isAbsent())
+        least = std::min(least, facts.getShare(tensor, layout));
   }
   return least;
 }

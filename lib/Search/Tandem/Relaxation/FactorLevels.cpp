@@ -76,7 +76,7 @@ void FactorGraph::setTotals(FactorKind &kind, size_t produced) {
   for (size_t i = 0; i < count; ++i) {
     double saved = kind.rows[produced * count + i],
            price = getKeptPrice(kind, i);
-    if (!isEarly[i] || price >= held + saved)
+    if (!isEarly[i] || kind.wanted[i].isAbsent() || price >= held + saved)
       continue;
     double &least = kept.try_emplace(saved, price).first->second;
     least = std::min(least, price);

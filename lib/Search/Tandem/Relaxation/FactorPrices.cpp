@@ -30,6 +30,8 @@ bool FactorGraph::needsProduced(const std::vector<unsigned> &signatures,
     if (facts.problem.operators[use.op].pass == Pass::Update)
       return false;
     const Layout &wanted = facts.getWanted(signatures, use);
+    if (wanted.isAbsent())
+      return false;
     return wanted == produced ||
            std::none_of(copies.begin(), copies.end(), [&](const Layout &copy) {
              return copy == wanted ||
@@ -48,7 +50,7 @@ int64_t FactorGraph::getHeldBytes(const std::vector<unsigned> &signatures,
   for (unsigned i = 0; i < held.getNumEarly(tensor); ++i) {
     const TensorUse &use = facts.tensors[tensor].uses[i];
     if (const Layout &wanted = facts.getWanted(signatures, use);
-        wanted != produced)
+        wanted != produced && !wanted.isAbsent())
       copies.push_back(wanted);
   }
   if (!needsProduced(signatures, tensor, copies))
@@ -381,8 +383,8 @@ double FactorGraph::getChangeCost(const Factor &factor,
     double distance =
         kind.distances[slot - 1][layouts[0] * size + layouts[slot]];
     price += isKept ? std::min(distance, getKeptPrice(kind, wanted)) : distance;
-    needsProduced |=
-        slot > kind.numEarly && (!isKept || kind.wanted[wanted] == produced);
+    needsProduced |= slot > kind.numEarly && !kind.wanted[wanted].isAbsent() &&
+                     (!isKept || kind.wanted[wanted] == produced);
   }
   if (kind.isPriced && needsProduced)
     price += weights.memory * kind.producedBytes[layouts[0]];

@@ -41,6 +41,8 @@ void SumModel::addCopies(Plan &plan, unsigned index) const {
   std::vector<Made> copies;
   for (const TensorUse &use : info.uses) {
     const Layout &wanted = facts.getWanted(plan.signatures, use);
+    if (wanted.isAbsent())
+      continue;
     Pass pass = getPass(use);
     auto known =
         std::find_if(copies.begin(), copies.end(),
