@@ -8,6 +8,7 @@
 #include "DescentPrices.h"
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 using namespace tandem::cost;
 using namespace tandem::search;
@@ -319,8 +320,10 @@ Descent::Descent(const SearchProblem &problem)
   for (unsigned op = 0; op < problem.operators.size(); ++op)
     for (unsigned i = 0; i < problem.getSignatures(op).size(); ++i)
       left[op].push_back(i);
-  for (unsigned tensor = 0; tensor < problem.tensors.size(); ++tensor)
-    bytes.push_back(problem.getBytes(tensor, Layout()));
+  for (const Tensor &tensor : problem.tensors)
+    bytes.push_back(static_cast<double>(
+        std::accumulate(tensor.shape.begin(), tensor.shape.end(),
+                        tensor.elementBytes, std::multiplies<int64_t>())));
 }
 
 void Descent::keep(unsigned op,
