@@ -41,12 +41,13 @@ void tandem::plan::applyPlan(StepGraph &graph, const Extraction &extraction,
 // To a plan
 //===----------------------------------------------------------------------===//
 
-/// In which the first member of a group that reads `value` wants it.
+/// In which the first member of a group that takes `value` wants it.
 static cost::Layout getWanted(const StepGraph &planned, unsigned group,
                               unsigned value) {
   const std::vector<int> &groupOf = planned.getGroups().groupOf;
   for (const Use &use : planned.values[value].uses)
-    if (use.op < planned.ops.size() && groupOf[use.op] == int(group))
+    if (use.op < planned.ops.size() && groupOf[use.op] == int(group) &&
+        !planned.isLeftOut(use))
       return toLayout(planned.getWanted(use));
   return cost::Layout();
 }

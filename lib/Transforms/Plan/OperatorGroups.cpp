@@ -43,6 +43,7 @@ private:
   bool joinsProducer(unsigned op) const;
   void joinReaders();
   void joinProducers();
+  bool isOtherSource(const OperatorGroup &group, unsigned value) const;
   bool isSimple(const OperatorGroup &group) const;
   void joinGroups();
   void collect();
@@ -114,7 +115,7 @@ bool Grouping::isPinned(unsigned op) const {
 
 /// Elementwise operators and views: forms pass them, dimension by dimension.
 static bool isChainOp(const OpNode &op) {
-  return op.isView || op.op->hasTrait<nn::Broadcasting>();
+  return op.isView || op.isEither() || op.op->hasTrait<nn::Broadcasting>();
 }
 
 /// Operators that `lower` makes one kernel of, with what they read: it is read
@@ -208,6 +209,14 @@ int Grouping::findReaders(ArrayRef<unsigned> values, PassKind pass,
 
 bool Grouping::joinsReaders(unsigned index, int readers) const {
   const OpNode &op = graph.ops[index];
+  // A choice is its reader's, whatever else the reader joins.
+  if (op.isEither())
+    return readers >= 0;
+  // What a reader may leave out is made apart from it.
+  if (op.isOptional && llvm::any_of(op.results, [&](unsigned value) {
+        return graph.isChosenOf(value);
+      }))
+    return false;
   // A group has the number of its last member.
   if (readers < 0 || !isKernelOp(op) || isPinned(index) || isPinned(readers))
     return false;
@@ -335,12 +344,25 @@ void Grouping::collect() {
     findBoundary(group, number);
 }
 
+/// Whether members read `value` only where they might take operand 0 of a
+/// choice instead.
+bool Grouping::isOtherSource(const OperatorGroup &group, unsigned value) const {
+  auto isRead = [&](unsigned member) {
+    const OpNode &op = graph.ops[member];
+    return op.isEither() ? op.operands[0] == value
+                         : llvm::is_contained(op.operands, value);
+  };
+  return llvm::none_of(group.members, isRead);
+}
+
 /// A kernel without a table, with one input of weight.
 bool Grouping::isSimple(const OperatorGroup &group) const {
   unsigned last = group.members.back(), numWeighty = 0;
+  // Of sources to choose of one is read.
   for (unsigned value : group.inputs)
-    numWeighty += isWeighty(last, value);
+    numWeighty += isWeighty(last, value) && !isOtherSource(group, value);
   return numWeighty <= 1 && group.pass != PassKind::Update &&
+         !graph.ops[last].isOptional &&
          llvm::all_of(group.members, [&](unsigned member) {
            return isKernelOp(graph.ops[member]) && !isPinned(member);
          });

@@ -244,10 +244,13 @@ static void writeArguments(const StepGraph &graph, llvm::raw_ostream &os) {
 static void writeOperators(const StepGraph &graph, bool hasSources,
                            llvm::raw_ostream &os) {
   for (auto [index, op] : llvm::enumerate(graph.ops)) {
-    if (llvm::all_of(op.signatures, isFull) ||
-        (!hasSources && graph.getGroups().groupOf[index] < 0))
+    bool isSource = graph.getGroups().groupOf[index] < 0;
+    if ((isSource && !hasSources) ||
+        (llvm::all_of(op.signatures, isFull) && op.source == 0))
       continue;
     os << "operator " << op.id << " " << op.op->getName() << ":";
+    if (op.source > 0)
+      os << " " << kAgain << " " << op.source;
     for (auto [axis, signature] : llvm::enumerate(op.signatures))
       if (!isFull(signature))
         os << " " << graph.mesh.getName(axis) << "='" << signature.str() << "'";

@@ -63,6 +63,8 @@ std::string describeMaker(const StepGraph &graph, unsigned value);
 
 /// Behind the place of a stage.
 inline constexpr llvm::StringLiteral kInTurn = "in turn";
+/// Before the number of an operand: the source that a choice takes.
+inline constexpr llvm::StringLiteral kAgain = "again";
 
 /// The error `plan file 'FILE', line N: `, at the step.
 mlir::InFlightDiagnostic emitLineError(const StepGraph &graph,

@@ -36,6 +36,7 @@ private:
   LogicalResult readForms(StringRef text, StringRef kind, StringRef rest);
   LogicalResult checkName(Place place, StringRef digits, StringRef found);
   LogicalResult applyArgument(unsigned number, StringRef forms);
+  LogicalResult applySource(OpNode &op, StringRef &text);
   LogicalResult applyOperator(unsigned number, StringRef signatures);
   LogicalResult emitExpected(StringRef found, StringRef expected);
   LogicalResult readStage(StringRef place);
@@ -137,8 +138,33 @@ LogicalResult PlanReader::applyArgument(unsigned number, StringRef forms) {
   return success();
 }
 
+/// Takes `again N` from the front of what a line says of a choice.
+LogicalResult PlanReader::applySource(OpNode &op, StringRef &text) {
+  if (!text.consume_front(kAgain))
+    return success();
+  std::string start = "operator " + std::to_string(op.id) + " " +
+                      op.op->getName().getStringRef().str() + " takes '" +
+                      kAgain.str();
+  if (!op.isEither())
+    return emitError() << start << "', expected it for '"
+                       << nn::EitherOp::getOperationName() << "' only";
+  auto [digits, rest] = text.ltrim().split(' ');
+  unsigned source = 0;
+  if (digits.getAsInteger(10, source) || source == 0 ||
+      source >= op.operands.size())
+    return emitError() << start << " " << digits
+                       << "', expected the number of one of its operands, from "
+                          "1 to "
+                       << op.operands.size() - 1;
+  text = rest.ltrim();
+  op.source = source;
+  return success();
+}
+
 LogicalResult PlanReader::applyOperator(unsigned number, StringRef signatures) {
   OpNode &op = graph.ops[number];
+  if (failed(applySource(op, signatures)))
+    return failure();
   while (!signatures.trim().empty()) {
     auto [name, rest] = signatures.split('=');
     FailureOr<unsigned> axis = parseAxis(name);
@@ -323,6 +349,7 @@ LogicalResult PlanReader::run() {
     if (failed(readLine(text)))
       return failure();
   }
+  graph.findLeftOut();
   if (!decisions.search.empty() && failed(checkKernels()))
     return failure();
   return checkDecisions(graph, decisions, file.path);

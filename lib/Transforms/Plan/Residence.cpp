@@ -28,7 +28,11 @@ void tandem::plan::cloneOperators(const StepGraph &graph,
     for (Value operand : op->getOperands())
       if (!map.contains(operand))
         map.map(operand, block.addArgument(operand.getType(), op->getLoc()));
-    clones.members[builder.clone(*op, map)] = member;
+    // Sources of a choice have one form and size.
+    if (graph.ops[number].isEither())
+      map.map(op->getResult(0), map.lookup(op->getOperand(0)));
+    else
+      clones.members[builder.clone(*op, map)] = member;
   }
   SmallVector<Value> results;
   for (unsigned value : returned)
@@ -43,7 +47,7 @@ void tandem::plan::cloneOperators(const StepGraph &graph,
 }
 
 bool tandem::plan::isFree(Operation *op) {
-  if (isa<nn::ReshapeOp>(op))
+  if (isa<nn::ReshapeOp, nn::EitherOp>(op))
     return true;
   return isa<nn::PermuteOp>(op) && isReadByStrides(op);
 }

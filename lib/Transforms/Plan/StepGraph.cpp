@@ -22,6 +22,8 @@ StepGraph::StepGraph(func::FuncOp step)
       byId(std::make_shared<std::map<int64_t, unsigned>>()) {
   addArguments();
   addOperators();
+  findOptional();
+  findLeftOut();
   addResults();
   group();
 }
@@ -122,6 +124,7 @@ void StepGraph::addOperators() {
     node.pass = getPass(&op).value_or(PassKind::Forward);
     node.isView = op.hasTrait<View>();
     node.flops = getFlops(&op);
+    node.source = node.isEither() ? getSource(&op) : 0;
     node.rule = cast<SignatureOpInterface>(op).getRule();
     for (Value operand : op.getOperands())
       node.operands.push_back(numbers[operand]);
@@ -147,6 +150,34 @@ void StepGraph::addOperators() {
         added.viewOf = values[node.operands[0]].viewOf;
     }
   }
+}
+
+bool StepGraph::isChosenOf(unsigned value) const {
+  return llvm::any_of(values[value].uses, [&](Use use) {
+    return use.op < ops.size() && ops[use.op].isEither();
+  });
+}
+
+void StepGraph::findOptional() {
+  auto leavesOut = [&](Use use) {
+    return use.op < ops.size() &&
+           (ops[use.op].isEither() || ops[use.op].isOptional);
+  };
+  for (OpNode &op : llvm::reverse(ops))
+    op.isOptional =
+        isAgain(op.op) && llvm::all_of(op.results, [&](unsigned value) {
+          return llvm::all_of(values[value].uses, leavesOut);
+        });
+}
+
+void StepGraph::findLeftOut() {
+  auto isNone = [&](unsigned value) {
+    return llvm::all_of(values[value].uses,
+                        [&](const Use &use) { return isLeftOut(use); });
+  };
+  for (OpNode &op : llvm::reverse(ops))
+    op.isLeftOut =
+        (op.isOptional || op.isEither()) && llvm::all_of(op.results, isNone);
 }
 
 void StepGraph::addResults() {
@@ -203,6 +234,8 @@ Forms StepGraph::getForms(unsigned value) const {
 }
 
 Forms StepGraph::getWanted(const Use &use) const {
+  if (isLeftOut(use))
+    return getForms(ops[use.op].operands[use.operand]);
   Forms forms;
   for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis)
     forms.push_back(use.op == ops.size()

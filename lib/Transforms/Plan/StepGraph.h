@@ -65,6 +65,14 @@ struct OpNode {
   /// Chosen signature per axis of the mesh.
   llvm::SmallVector<spmd::Signature, 3> signatures;
   double flops = 0;
+  /// Of `nn.either`: the operand that is taken.
+  unsigned source = 0;
+  /// A clone that only choices read, or other such clones.
+  bool isOptional = false;
+  /// Such a clone, or a choice, that nobody takes.
+  bool isLeftOut = false;
+
+  bool isEither() const { return mlir::isa<nn::EitherOp>(op); }
 };
 
 struct ArgumentNode {
@@ -120,6 +128,17 @@ public:
   /// Groups the operators anew, as pins on what they make ask for.
   void group();
   void shareGroups(const StepGraph &other) { groups = other.groups; }
+  /// Whether a reader may take another value instead.
+  bool isChosenOf(unsigned value) const;
+  /// Finds what nobody takes as sources are chosen.
+  void findLeftOut();
+  /// Whether the use takes nothing: the reader has another source, or is not
+  /// there.
+  bool isLeftOut(const Use &use) const {
+    return use.op < ops.size() &&
+           (ops[use.op].isLeftOut ||
+            (ops[use.op].isEither() && ops[use.op].source != use.operand));
+  }
   /// `nn.matmul#17`, and `nn.layer_norm#3:1` for a second result: what
   /// problems, explanations and pins call what an operator makes.
   std::string getMadeName(unsigned value) const;
@@ -140,7 +159,7 @@ public:
   /// The form along `axis` of what `value`'s producer makes.
   spmd::AxisForm getForm(unsigned value, unsigned axis) const;
   spmd::Forms getForms(unsigned value) const;
-  /// The forms in which a use takes its value.
+  /// The forms in which a use takes its value; as it is if it takes nothing.
   spmd::Forms getWanted(const Use &use) const;
   /// The form in which result `index` of the step is returned.
   spmd::AxisForm getResultForm(unsigned index, unsigned axis) const;
@@ -162,6 +181,7 @@ public:
 private:
   void addArguments();
   void addOperators();
+  void findOptional();
   void addResults();
 
   std::shared_ptr<const OperatorGroups> groups;

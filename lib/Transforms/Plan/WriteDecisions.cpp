@@ -100,6 +100,8 @@ void Writer::write() {
   for (auto [op, planned] : llvm::zip(graph.ops, operators)) {
     planned.seconds = getPlanned(op.op).seconds;
     setPlanned(op.op, planned);
+    if (op.source > 0)
+      setInteger(op.op, nn::kSourceAttrName, op.source);
   }
   editArgAttrs(step, [&](unsigned index, NamedAttrList &attributes) {
     setPlanned(attributes, arguments[index], context);
@@ -135,7 +137,10 @@ void tandem::plan::clearDecisions(ModuleOp module) {
   auto remove = [&](unsigned, NamedAttrList &attributes) {
     attributes.erase(name);
   };
-  module.walk([&](Operation *op) { op->removeDiscardableAttr(name); });
+  module.walk([&](Operation *op) {
+    op->removeDiscardableAttr(name);
+    op->removeDiscardableAttr(nn::kSourceAttrName);
+  });
   for (auto function : module.getOps<func::FuncOp>()) {
     editArgAttrs(function, remove);
     editResultAttrs(function, remove);

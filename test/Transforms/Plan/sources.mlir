@@ -1,0 +1,50 @@
+// The source that a reader takes is a part of the plan file: `again` and the
+// number of the operand. A plan without is one of saved values.
+// RUN: tandem-opt %s --tandem-import=offers-recomputation=true -o %t.mlir
+// RUN: tandem-opt %t.mlir --tandem-plan="mesh=data=2 preset=data-parallel output=%t.plan" -o %t.saved.mlir
+// RUN: FileCheck %s --input-file=%t.plan --check-prefix=SAVED --implicit-check-not=again
+// SAVED: operator {{[0-9]+}} nn.either: data='gather(0), gather(0) -> gather(0)'
+// RUN: tandem-opt %t.saved.mlir --tandem-shard | FileCheck %s --check-prefix=NONE --implicit-check-not=nn.again --implicit-check-not=nn.either
+// NONE: nn.tanh
+// RUN: sed 's/nn.either:/nn.either: again 1/' %t.plan > %t.again.plan
+// RUN: tandem-opt %t.mlir --tandem-plan="plan-file=%t.again.plan output=%t.back.plan" -o %t.again.mlir
+// RUN: diff %t.again.plan %t.back.plan
+// RUN: FileCheck %s --input-file=%t.again.mlir --check-prefix=AGAIN
+// AGAIN: nn.either {{.*}}nn.source = 1 : i64
+// RUN: tandem-opt %t.again.mlir --tandem-shard | FileCheck %s --check-prefix=SHARD --implicit-check-not=nn.either
+// SHARD: nn.tanh
+// SHARD: %[[A:.*]] = nn.tanh {{.*}}nn.again
+// SHARD: nn.mul %{{.*}}, %[[A]]
+
+// Planning anew forgets it.
+// RUN: tandem-opt %t.again.mlir --tandem-plan="plan-file=%t.plan" -o %t.once.mlir
+// RUN: diff %t.saved.mlir %t.once.mlir
+
+// RUN: sed 's/nn.either:/nn.either: again 2/' %t.plan > %t.two.plan
+// RUN: not tandem-opt %t.mlir --tandem-plan="plan-file=%t.two.plan" 2>&1 | FileCheck %s --check-prefix=TWO
+// TWO: error: plan file '{{.*}}', line {{[0-9]+}}: operator {{[0-9]+}} nn.either takes 'again 2', expected the number of one of its operands, from 1 to 1
+// RUN: sed 's/nn.matmul:/nn.matmul: again 1/' %t.plan > %t.op.plan
+// RUN: not tandem-opt %t.mlir --tandem-plan="plan-file=%t.op.plan" 2>&1 | FileCheck %s --check-prefix=OTHER
+// OTHER: error: plan file '{{.*}}', line {{[0-9]+}}: operator {{[0-9]+}} nn.matmul takes 'again', expected it for 'nn.either' only
+
+// A choice is a part of its reader; a clone that one may leave out is not.
+// RUN: tandem-opt %t.mlir --tandem-plan="mesh=data=2 preset=data-parallel problem-out=%t.problem" -o %t.ignored
+// RUN: FileCheck %s --input-file=%t.problem --check-prefix=PROBLEM --implicit-check-not=nn.either
+// PROBLEM: operator {{[0-9]+}} forward compute nn.tanh#[[#TANH:]]
+// PROBLEM: operator {{[0-9]+}} backward compute nn.tanh#
+// PROBLEM: operator {{[0-9]+}} backward compute nn.mul#
+module {
+  func.func @step(
+      %w: tensor<8x8xf32> {nn.role = #nn.role<parameter>, nn.name = "w"},
+      %x: tensor<4x8xf32> {nn.role = #nn.role<input>, nn.name = "x", nn.batch_dim = 0})
+      -> (tensor<f32> {nn.role = #nn.role<loss>, nn.name = "loss"},
+          tensor<8x8xf32> {nn.role = #nn.role<gradient>, nn.name = "w"}) {
+    %0 = nn.matmul %x, %w {nn.pass = #nn.pass<forward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+    %1 = nn.tanh %0 {nn.pass = #nn.pass<forward>} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    %loss = nn.sum %1 {dims = array<i64: 0, 1>, nn.pass = #nn.pass<forward>} : (tensor<4x8xf32>) -> tensor<f32>
+    %2 = nn.mul %1, %1 {nn.pass = #nn.pass<backward>} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+    %3 = nn.permute %x {permutation = array<i64: 1, 0>, nn.pass = #nn.pass<backward>} : (tensor<4x8xf32>) -> tensor<8x4xf32>
+    %dw = nn.matmul %3, %2 {nn.pass = #nn.pass<backward>} : (tensor<8x4xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+    return %loss, %dw : tensor<f32>, tensor<8x8xf32>
+  }
+}
