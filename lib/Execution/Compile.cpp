@@ -37,6 +37,17 @@ static constexpr int64_t kMaxAccumulate = int64_t(1) << 20;
 static constexpr unsigned kMaxRepeats = 3;
 
 namespace {
+/// What is needed to import a step again, with an offer to make values again.
+struct Recompute {
+  /// The step in front of the stage import; null where nothing is offered, or
+  /// all is already.
+  OwningOpRef<ModuleOp> step;
+  /// Whether the plan stage found no plan that fits.
+  bool lacksMemory = false;
+  /// The error without the offer, once it was made.
+  std::string error;
+};
+
 /// What is needed to plan a step again.
 struct Repeats {
   /// The step in front of the stage plan; null where its plan is given.
@@ -82,6 +93,9 @@ private:
                           const PlanExchange &exchange = {});
   LogicalResult runPlan(const Stage &stage);
   bool isSearched() const;
+  bool asksAgain() const;
+  void keepSource(const Stage *first);
+  bool offerAgain();
   void keepStep();
   FailureOr<bool> fits();
   LogicalResult failTooLarge();
@@ -98,6 +112,7 @@ private:
   DialectRegistry registry;
   std::unique_ptr<MLIRContext> context;
   OwningOpRef<ModuleOp> module;
+  Recompute recompute;
   Repeats repeats;
   /// Of the module and its step, in a text that users rarely see.
   SmallVector<Location> wholes;
@@ -349,6 +364,7 @@ LogicalResult Compilation::runPlan(const Stage &stage) {
   if (options.takesInterrupts)
     guard.emplace();
   if (failed(runPasses(stage, exchange))) {
+    recompute.lacksMemory = exchange.result->lacksMemory;
     if (repeats.count > 0 && !isCancelled())
       error =
           describeHeld() + ", and no plan was found that holds less: " + error;
@@ -391,13 +407,62 @@ LogicalResult Compilation::runStages(const Stage *first) {
 }
 
 //===----------------------------------------------------------------------===//
+// Recomputation
+//===----------------------------------------------------------------------===//
+
+/// Whether a pin asks for values to be made again.
+bool Compilation::asksAgain() const {
+  return llvm::any_of(options.pins, [](StringRef pin) {
+    return pin.rsplit(':').second.trim() == kAgainPin;
+  });
+}
+
+void Compilation::keepSource(const Stage *first) {
+  if (first->name != "import")
+    return;
+  ofStages.recompute |= asksAgain();
+  if (!ofStages.recompute)
+    recompute.step = module->clone();
+}
+
+/// After an error, with an offer to make values again: where no plan fits
+/// without, and where a file has a plan of a step with the offer. False if it
+/// is of no use.
+bool Compilation::offerAgain() {
+  bool isGiven = !options.planFile.empty() || !options.start.empty();
+  // A plan that is given stays as it is.
+  recompute.lacksMemory &= options.planFile.empty();
+  if (!recompute.step || isCancelled() || !(recompute.lacksMemory || isGiven))
+    return false;
+  StringRef why = recompute.lacksMemory
+                      ? "no plan fits that holds all that is saved: the "
+                        "backward pass may make values again"
+                      : "";
+  if (why.empty())
+    recompute.error = error;
+  error.clear();
+  module = std::move(recompute.step);
+  repeats = Repeats();
+  ofStages.memory = options.memory;
+  ofStages.recompute = true;
+  result.ir.clear();
+  result.remarks.clear();
+  if (!why.empty())
+    result.remarks.push_back("remark: " + why.str());
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
 // The limit of memory
 //===----------------------------------------------------------------------===//
 
-/// Whether another limit makes another plan. `hidup` knows none.
+/// Whether another limit makes another plan. `hidup` knows none; a preset
+/// chooses sources.
 bool Compilation::isSearched() const {
-  return options.search != "hidup" &&
-         (!options.search.empty() || options.mesh == "auto");
+  if (options.search == "hidup" || !options.planFile.empty())
+    return false;
+  return !options.search.empty() || options.mesh == "auto" ||
+         ofStages.recompute;
 }
 
 void Compilation::keepStep() {
@@ -502,8 +567,16 @@ bool Compilation::make(std::string_view text, std::string_view name) {
     return false;
   const Stage *from = findStage(options.fromStage);
   const Stage *first = from ? from + 1 : getStages().begin();
+  keepSource(first);
   for (FailureOr<bool> isDone = false; !*isDone; first = findStage("plan")) {
-    if (failed(runStages(first)) || failed(isDone = fits()))
+    while (failed(runStages(first))) {
+      if (!offerAgain()) {
+        error = recompute.error.empty() ? error : recompute.error;
+        return false;
+      }
+      first = findStage("import");
+    }
+    if (failed(isDone = fits()))
       return false;
   }
   return !options.stopAfter.empty() || succeeded(emit());

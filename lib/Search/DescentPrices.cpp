@@ -66,7 +66,7 @@ double DescentPrices::getSpaceChange(double bytes, Form from, Form to,
 
 double DescentPrices::getChange(double bytes, Form from, Form to,
                                 Wanter wanter) const {
-  if (from == to)
+  if (from == to || to == kAbsent)
     return 0;
   return isTime ? getTimeChange(bytes, from, to, wanter)
                 : getSpaceChange(bytes, from, to, wanter);

@@ -67,7 +67,7 @@ def main(source, folder, model, seeds, mesh, plans):
         folder / name for name in ("step.mlir", "step.safetensors", "offered.mlir")
     )
     failures = [
-        run("tandem-opt", step, "--tandem-import=offers-recomputation=true", "-o", offered),
+        run("tandem-opt", step, "--tandem-import=recompute=true", "-o", offered),
         # Sources are compared here.
         run("tandem-interpret", offered, "--data", data, "--compare", step),
         run("tandem-interpret", step, "--data", data, "--save", folder / "expected.safetensors"),

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
+#include "tandem/Dialect/NN/Early.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/NN/Site.h"
 
@@ -62,6 +63,7 @@ static constexpr Fact kFacts[] = {
     {kJoinAttrName, OnOperator, isChange,
      "a change of form such as \"reduce -> full\""},
     {kAgainAttrName, OnOperator, isUnit, "no value"},
+    {kEarlyAttrName, OnOperator, isUnit, "no value"},
     {kSourceAttrName, OnOperator, isIndex, "an i64 from 0 on"},
 };
 

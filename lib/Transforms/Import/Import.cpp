@@ -37,13 +37,11 @@ void buildImportPipeline(OpPassManager &manager, const ImportOptions &options) {
   // Last, since merging would have joined what this pass takes apart only if
   // passes were equal; they are not.
   add(createCloneParameterViewsPass());
-  // Behind merging for the same reason.
-  if (options.recompute)
-    add(createRecomputeCheapPass());
   add(createSinkAgainPass());
-  if (options.offersRecomputation)
-    add(createOfferRecomputationPass());
   add(createNumberOperatorsPass());
+  // Behind numbers: an operator has the same one with and without the offer.
+  if (options.recompute)
+    add(createOfferRecomputationPass());
 }
 
 } // namespace tandem

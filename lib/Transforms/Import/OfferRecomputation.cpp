@@ -15,6 +15,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Analysis/Bytes.h"
+#include "tandem/Dialect/NN/Early.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Import/Import.h"
 #include "tandem/Transforms/StepPass.h"
@@ -48,7 +49,10 @@ struct Node {
   bool isPure = false;
   /// A view, through other views, of an argument: made in each pass.
   bool isArgumentView = false;
-  /// A forward operator that may run again, neither pure nor such a view.
+  /// The same bytes under another shape: each reader makes it for itself of
+  /// what it takes, so that they are saved once.
+  bool isReshape = false;
+  /// A forward operator that may run again, none of the above.
   bool canRun = false;
   unsigned segment = 0;
   /// The backward operators in front of which clones stand, and the clones.
@@ -67,12 +71,19 @@ private:
   unsigned getOrigins(BlockArgument argument) const;
   void addNode(Operation *op);
   Node *find(Value value);
+  SmallVector<Operation *> getReaders(Value value) const;
+  SmallVector<Operation *> getReaders(const Node &node) const;
+  unsigned getLastReader(Value value) const;
   void findSegments();
   void findReaders();
   void findEarly(unsigned end);
   void placeViews();
   void emit();
+  void number();
   Operation *clone(Node &node, bool isEarly, Operation *place);
+  using GetSources = llvm::function_ref<Sources(Value)>;
+  Value take(Operation *reader, Value value, GetSources getSources);
+  void chooseOperands(Operation *reader, GetSources getSources);
   Sources getSources(Value value);
   Sources getSourcesOfClone(Node &node, Value value, bool isEarly);
 
@@ -116,6 +127,24 @@ Node *Offer::find(Value value) {
   return producer ? &nodes[numbers.at(producer)] : nullptr;
 }
 
+/// Reshapes are read through.
+SmallVector<Operation *> Offer::getReaders(Value value) const {
+  SmallVector<Operation *> readers;
+  for (Operation *user : value.getUsers())
+    if (nodes[numbers.at(user)].isReshape)
+      llvm::append_range(readers, getReaders(user->getResult(0)));
+    else
+      readers.push_back(user);
+  return readers;
+}
+
+SmallVector<Operation *> Offer::getReaders(const Node &node) const {
+  SmallVector<Operation *> readers;
+  for (Value result : node.op->getResults())
+    llvm::append_range(readers, getReaders(result));
+  return readers;
+}
+
 /// One number is held for nothing.
 static bool isScalar(Value value) {
   return cast<RankedTensorType>(value.getType()).getRank() == 0;
@@ -135,8 +164,10 @@ void Offer::addNode(Operation *op) {
     Node *viewed = find(op->getOperand(0));
     node.isArgumentView = !viewed || viewed->isArgumentView;
   }
+  node.isReshape =
+      isForward && !node.isPure && !node.isArgumentView && isa<ReshapeOp>(op);
   node.canRun = isForward && !node.isPure && !node.isArgumentView &&
-                !llvm::all_of(op->getResults(), isScalar) &&
+                !node.isReshape && !llvm::all_of(op->getResults(), isScalar) &&
                 isa<NNDialect>(op->getDialect()) && isMemoryEffectFree(op);
   numbers[op] = nodes.size();
   nodes.push_back(node);
@@ -147,13 +178,11 @@ void Offer::addNode(Operation *op) {
 //===----------------------------------------------------------------------===//
 
 /// The last reader of the value in the forward pass; `kNowhere` without one.
-static unsigned
-getLastReader(Value value,
-              const llvm::DenseMap<Operation *, unsigned> &numbers) {
+unsigned Offer::getLastReader(Value value) const {
   unsigned last = 0;
-  for (Operation *user : value.getUsers())
-    if (getPass(user) == PassKind::Forward)
-      last = std::max(last, numbers.at(user));
+  for (Operation *reader : getReaders(value))
+    if (getPass(reader) == PassKind::Forward)
+      last = std::max(last, numbers.at(reader));
   return last ? last : kNowhere;
 }
 
@@ -171,7 +200,7 @@ void Offer::findSegments() {
       continue;
     int64_t other = living.empty() ? 0 : *living.rbegin(), own = 0;
     for (Value result : node.op->getResults()) {
-      unsigned last = getLastReader(result, numbers);
+      unsigned last = getLastReader(result);
       if (last == kNowhere)
         continue;
       own += getBytes(result.getType());
@@ -193,7 +222,7 @@ void Offer::findReaders() {
   for (Node &node : llvm::reverse(nodes)) {
     if (!node.canRun)
       continue;
-    for (Operation *user : node.op->getUsers()) {
+    for (Operation *user : getReaders(node)) {
       unsigned number = numbers.at(user);
       if (getPass(user) == PassKind::Backward)
         node.reader = std::min(node.reader, number);
@@ -208,14 +237,14 @@ void Offer::findReaders() {
 void Offer::findEarly(unsigned end) {
   unsigned segment = nodes[end].segment;
   unsigned &place = nodes[end].early;
-  for (Operation *user : nodes[end].op->getUsers())
+  for (Operation *user : getReaders(nodes[end]))
     if (const Node &reader = nodes[numbers.at(user)]; reader.segment > segment)
       place = std::min(place, reader.reader);
   for (unsigned number = end; place != kNowhere && number-- > 0;) {
     Node &node = nodes[number];
     if (node.segment != segment)
       return;
-    bool isNeeded = llvm::any_of(node.op->getUsers(), [&](Operation *user) {
+    bool isNeeded = llvm::any_of(getReaders(node), [&](Operation *user) {
       const Node &reader = nodes[numbers.at(user)];
       return reader.segment == segment && reader.early != kNowhere;
     });
@@ -228,7 +257,7 @@ void Offer::placeViews() {
   for (Node &node : llvm::reverse(nodes)) {
     if (!node.isArgumentView)
       continue;
-    for (Operation *user : node.op->getUsers()) {
+    for (Operation *user : getReaders(node)) {
       const Node &reader = nodes[numbers.at(user)];
       node.reader = std::min({node.reader, reader.reader, reader.early});
     }
@@ -283,13 +312,29 @@ static Value choose(Operation *reader, ArrayRef<Value> sources) {
   return either;
 }
 
-static void chooseOperands(Operation *reader,
-                           llvm::function_ref<Sources(Value)> getSources) {
+/// What the reader takes for `value`; a reshape is made of what it takes for
+/// its operand.
+Value Offer::take(Operation *reader, Value value, GetSources getSources) {
+  Node *node = find(value);
+  if (!node || !node->isReshape)
+    return choose(reader, getSources(value));
+  Value viewed = node->op->getOperand(0);
+  Value taken = take(reader, viewed, getSources);
+  if (taken == viewed)
+    return value;
+  Operation *clone = OpBuilder(reader).clone(*node->op);
+  setPass(clone, PassKind::Backward);
+  clone->setAttr(kAgainAttrName, UnitAttr::get(clone->getContext()));
+  clone->setOperand(0, taken);
+  return clone->getResult(0);
+}
+
+void Offer::chooseOperands(Operation *reader, GetSources getSources) {
   llvm::SmallDenseMap<Value, Value> chosen;
   for (OpOperand &operand : reader->getOpOperands()) {
     auto [it, isNew] = chosen.try_emplace(operand.get());
     if (isNew)
-      it->second = choose(reader, getSources(operand.get()));
+      it->second = take(reader, operand.get(), getSources);
     operand.set(it->second);
   }
 }
@@ -298,6 +343,8 @@ Operation *Offer::clone(Node &node, bool isEarly, Operation *place) {
   Operation *clone = OpBuilder(place).clone(*node.op);
   setPass(clone, PassKind::Backward);
   clone->setAttr(kAgainAttrName, UnitAttr::get(clone->getContext()));
+  if (isEarly)
+    clone->setAttr(kEarlyAttrName, UnitAttr::get(clone->getContext()));
   chooseOperands(clone, [&](Value value) {
     return getSourcesOfClone(node, value, isEarly);
   });
@@ -322,6 +369,18 @@ void Offer::emit() {
   }
 }
 
+/// Gives what was added the numbers behind those of the step, if it has any.
+void Offer::number() {
+  int64_t next = 0;
+  for (Operation &op : step.getBody().front())
+    next = std::max(next, getId(&op).value_or(-1) + 1);
+  if (next == 0)
+    return;
+  for (Operation &op : step.getBody().front().without_terminator())
+    if (isa<EitherOp>(op) || !numbers.contains(&op))
+      setInteger(&op, kIdAttrName, next++);
+}
+
 void Offer::run() {
   for (Operation &op : step.getBody().front())
     addNode(&op);
@@ -331,4 +390,9 @@ void Offer::run() {
     findEarly(end);
   placeViews();
   emit();
+  number();
+  // Whose readers have their own now.
+  for (Node &node : llvm::reverse(nodes))
+    if (node.isReshape && node.op->use_empty())
+      node.op->erase();
 }

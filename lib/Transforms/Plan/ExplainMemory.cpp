@@ -81,11 +81,20 @@ private:
 };
 } // namespace
 
+/// Whether some signature takes another source instead.
+static bool mayBeLeft(const cost::SignatureSet &set, unsigned operand) {
+  return llvm::any_of(set, [&](const cost::Signature &signature) {
+    return signature.operands[operand].isAbsent();
+  });
+}
+
 LeastHeld::LeastHeld(const cost::SearchProblem &problem)
     : problem(problem), isRead(problem.tensors.size()) {
-  for (const cost::Operator &op : problem.operators)
-    for (unsigned tensor : op.operands)
-      isRead[tensor] = isRead[tensor] || op.pass == cost::Pass::Backward;
+  for (auto [index, op] : llvm::enumerate(problem.operators))
+    for (auto [operand, tensor] : llvm::enumerate(op.operands))
+      isRead[tensor] =
+          isRead[tensor] || (op.pass == cost::Pass::Backward &&
+                             !mayBeLeft(problem.getSignatures(index), operand));
   for (auto [producer, op] : llvm::enumerate(problem.operators))
     for (unsigned result = 0; result < op.results.size(); ++result)
       add(producer, result);
@@ -137,7 +146,8 @@ static std::string describeNeed(const search::SearchResult &result,
 std::string tandem::plan::explainNoPlan(const cost::SearchProblem &problem,
                                         const search::SearchResult &result,
                                         bool recomputes) {
-  if (!result.lacksMemory)
+  if (!result.lacksMemory ||
+      (result.leastBytes == 0 && result.smallestPeak == 0))
     return result.error;
   LeastHeld least(problem);
   return describeNeed(result, problem.memoryLimit) + listLargest(least.all) +

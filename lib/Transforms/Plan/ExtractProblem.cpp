@@ -192,6 +192,7 @@ unsigned Extractor::addTensor(unsigned value, std::string name) {
 unsigned Extractor::addSet(cost::SignatureSet set) {
   problem.signatureSets.push_back(std::move(set));
   result->choices.resize(problem.signatureSets.size());
+  result->sources.resize(problem.signatureSets.size());
   return problem.signatureSets.size() - 1;
 }
 
@@ -315,6 +316,7 @@ FailureOr<unsigned> Extractor::getSet(unsigned index, SignatureMaker &maker) {
   if (madeSets[made] < 0) {
     madeSets[made] = addSet(all.signatures);
     result->choices.back() = all.members;
+    result->sources.back() = all.sources;
   }
   return madeSets[made];
 }

@@ -36,6 +36,8 @@ struct Extraction {
   std::vector<int> tensors;
   /// The members' choices, by signature set; empty for arguments and results.
   std::vector<std::vector<std::vector<GroupSignatures::MemberChoices>>> choices;
+  /// The members' sources, by signature set; empty where nobody chooses.
+  std::vector<std::vector<std::vector<uint8_t>>> sources;
 };
 
 /// A layout as forms on as many axes, and forms as a layout.

@@ -92,10 +92,27 @@ void GroupCost::addKernel(const FusionGroup &fused, ArrayRef<FusionGroup> all,
   works.push_back(std::move(work));
 }
 
+/// Whether nobody outside of the group reads it in the step without choices:
+/// clones do, and what may take one of several values.
+bool GroupCost::isForClones(unsigned value) const {
+  return llvm::all_of(graph.values[value].uses, [&](const Use &use) {
+    if (use.op == graph.ops.size())
+      return false;
+    const OpNode &op = graph.ops[use.op];
+    if (op.isOptional || llvm::is_contained(group.members, use.op))
+      return true;
+    return (op.isEither() || nn::isAgain(op.op)) && isForClones(op.results[0]);
+  });
+}
+
 void GroupCost::addKernels() {
   Block block;
   CloneMap clones;
-  cloneOperators(graph, group.members, group.outputs, block, clones);
+  // What is written for clones alone has no price, so that a plan without them
+  // costs what it does without the offer.
+  SmallVector<unsigned> written(llvm::make_filter_range(
+      group.outputs, [&](unsigned value) { return !isForClones(value); }));
+  cloneOperators(graph, group.members, written, block, clones);
   SmallVector<FusionGroup> groups = formFusionGroups(block, device.fusion);
   for (const FusionGroup &fused : groups)
     if (fused.kind == FusionGroup::Kind::Kernel)

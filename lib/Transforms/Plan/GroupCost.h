@@ -54,6 +54,7 @@ private:
   };
 
   unsigned getRoot(unsigned value) const;
+  bool isForClones(unsigned value) const;
   bool isReturned(unsigned value) const;
   void addInside(llvm::ArrayRef<FusionGroup> groups, const CloneMap &clones);
   void addLibraryCall(unsigned member);

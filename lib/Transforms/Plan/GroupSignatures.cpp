@@ -81,6 +81,8 @@ std::string SignatureMaker::getKey(const OperatorGroup &group) const {
     append(key,
            reinterpret_cast<int64_t>(op.op->getName().getAsOpaquePointer()));
     append(key, op.rule);
+    append(key, op.isOptional);
+    append(key, op.isPinnedAgain);
     append(key, marks.factors[member]);
     append(key, static_cast<int64_t>(op.flops));
     append(key, isReadByStrides(op.op));
@@ -119,6 +121,7 @@ unsigned SignatureMaker::getSet(unsigned index) {
   if (isNew) {
     GroupCost cost(graph, group, cluster);
     sets.push_back(enumerateSignatures(graph, group, marks, canReduce, cost));
+    addSources(graph, group, sets.back());
   }
   noteSums(group, sets[it->second]);
   return it->second;

@@ -14,6 +14,11 @@
 //  * over time, splits of anything but the batch, and any split of an update;
 //  * of ways with equal forms outside, all but the fastest.
 //
+// Where readers choose between sources (`nn.either`), each of these ways is
+// there once per choice, with what is not taken `absent`: at most eight times,
+// and choices beyond that follow the first one. A group of optional clones has
+// a first signature in which all is `absent`, without seconds.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef TANDEM_LIB_TRANSFORMS_PLAN_GROUPSIGNATURES_H
@@ -37,6 +42,9 @@ struct GroupSignatures {
   cost::SignatureSet signatures;
   /// For each signature, for each member.
   std::vector<std::vector<MemberChoices>> members;
+  /// For each signature, for each member, which source it takes; empty where no
+  /// member is a choice.
+  std::vector<std::vector<uint8_t>> sources;
 };
 
 /// Of signatures with equal layouts the fastest, in the place of the first.
@@ -53,6 +61,15 @@ GroupSignatures enumerateSignatures(const StepGraph &graph,
                                     const BatchMarks &marks,
                                     const std::vector<uint8_t> &canReduce,
                                     const GroupCost &cost);
+
+/// Of what is not taken, or not made: `absent` on all axes.
+cost::Layout getAbsentLayout(const StepGraph &graph);
+/// Whether it is that of an operator that is not there.
+bool isLeftOut(const cost::Signature &signature);
+
+/// Adds the choices of sources, and what is not there (AddSources.cpp).
+void addSources(const StepGraph &graph, const OperatorGroup &group,
+                GroupSignatures &set);
 
 class SignatureMaker {
 public:

@@ -9,7 +9,9 @@
 #include "Presets.h"
 #include "mlir/IR/Diagnostics.h"
 #include "tandem/Analysis/UserLocation.h"
+#include "tandem/Dialect/NN/Early.h"
 #include "tandem/Dialect/SPMD/MeshText.h"
+#include "tandem/Transforms/Plan/Plan.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/GlobPattern.h"
 #include <set>
@@ -26,6 +28,10 @@ namespace {
 struct Pin {
   std::string glob;
   SmallVector<std::pair<unsigned, AxisForm>> forms;
+  /// Instead of forms: the backward pass makes the values again. With the name
+  /// of a parameter, those of the operators that read it, and what follows from
+  /// them until another parameter is read.
+  bool isAgain = false;
 
   bool isOfMade() const { return glob.find_first_of("#@") != glob.npos; }
 };
@@ -68,7 +74,10 @@ static FailureOr<SmallVector<Pin>> parsePins(func::FuncOp step, MeshAttr mesh,
     if (forms.trim().empty() || pin.glob.empty())
       return emitError(step.getLoc())
              << "pin '" << entry.trim()
-             << "', expected 'name:axis=form[,axis=form]'";
+             << "', expected 'name:axis=form[,axis=form]' or 'name:again'";
+    pin.isAgain = forms.trim() == kAgainPin;
+    if (pin.isAgain)
+      continue;
     for (StringRef part : llvm::split(forms, ','))
       if (failed(parseAxis(step, mesh, part, pin)))
         return failure();
@@ -127,7 +136,11 @@ class PinApplier {
 public:
   PinApplier(StepGraph &graph, const Pin &pin, const llvm::GlobPattern &pattern)
       : graph(graph), pin(pin), pattern(pattern) {}
-  LogicalResult run() { return pin.isOfMade() ? pinMade() : pinStored(); }
+  LogicalResult run() {
+    if (pin.isAgain)
+      return pinAgain();
+    return pin.isOfMade() ? pinMade() : pinStored();
+  }
 
 private:
   InFlightDiagnostic emitError() const {
@@ -141,6 +154,10 @@ private:
   LogicalResult pinMade();
   FailureOr<SmallVector<unsigned>> findMade() const;
   LogicalResult pinMade(unsigned value, unsigned axis, AxisForm form);
+  std::vector<bool> findAgain() const;
+  bool isAtBorder(const OpNode &either) const;
+  LogicalResult pinAgain();
+  LogicalResult refuseAgain(const std::vector<bool> &isAsked) const;
 
   StepGraph &graph;
   const Pin &pin;
@@ -299,6 +316,90 @@ LogicalResult PinApplier::pinMade() {
 }
 
 //===----------------------------------------------------------------------===//
+// What is made again
+//===----------------------------------------------------------------------===//
+
+/// Per operator of the forward pass, whether the pin asks for its results. The
+/// last parameter on the way to an operator is the one that it belongs to.
+std::vector<bool> PinApplier::findAgain() const {
+  std::vector<bool> isAsked(graph.ops.size());
+  // Per value, the operator that read the parameter, and the parameter.
+  std::vector<std::pair<int, int>> owners(graph.values.size(), {-1, -1});
+  for (auto [index, op] : llvm::enumerate(graph.ops)) {
+    if (op.pass != PassKind::Forward)
+      continue;
+    std::pair<int, int> owner(-1, -1);
+    for (unsigned value : op.operands) {
+      int argument = graph.values[value].viewOf;
+      bool isParameter =
+          argument >= 0 && graph.arguments[argument].role == Role::Parameter;
+      owner = std::max(owner, isParameter ? std::pair(int(index), argument)
+                                          : owners[value]);
+    }
+    bool isMade = false;
+    for (unsigned value : op.results) {
+      owners[value] = owner;
+      isMade |= pin.isOfMade() && matchesMade(value);
+    }
+    isAsked[index] = isMade || (!pin.isOfMade() && owner.second >= 0 &&
+                                matches(graph.arguments[owner.second]));
+  }
+  return isAsked;
+}
+
+/// Whether it is of a clone that begins a segment: it reads what was saved, or
+/// what is made early for it.
+bool PinApplier::isAtBorder(const OpNode &either) const {
+  auto isOfReader = [&](Use use) {
+    return use.op < graph.ops.size() && nn::isAgain(graph.ops[use.op].op) &&
+           !nn::isEarly(graph.ops[use.op].op);
+  };
+  const auto &uses = graph.values[either.results[0]].uses;
+  int source = graph.values[either.operands.back()].producer;
+  return llvm::all_of(uses, isOfReader) && source >= 0 &&
+         nn::isEarly(graph.ops[source].op) && either.operands.size() == 2;
+}
+
+LogicalResult PinApplier::pinAgain() {
+  std::vector<bool> isAsked = findAgain();
+  bool isPinned = false;
+  for (OpNode &op : graph.ops) {
+    if (!op.isEither())
+      continue;
+    int saved = graph.values[op.operands.front()].producer;
+    if (saved < 0 || !isAsked[saved] || isAtBorder(op))
+      continue;
+    op.isPinnedAgain = isPinned = true;
+  }
+  return isPinned ? success() : refuseAgain(isAsked);
+}
+
+LogicalResult PinApplier::refuseAgain(const std::vector<bool> &isAsked) const {
+  const auto asked = llvm::find(isAsked, true);
+  if (asked != isAsked.end()) {
+    unsigned value = graph.ops[asked - isAsked.begin()].results.front();
+    return emitError() << " asks for '" << graph.getMadeName(value)
+                       << "' again, but nothing of it is saved for the "
+                          "backward pass that can be made again: remove the "
+                          "pin";
+  }
+  if (pin.isOfMade())
+    return emitError() << " matches nothing that the forward pass makes; close "
+                          "names are "
+                       << getCloseMade(graph, pin.glob);
+  for (const ArgumentNode &node : graph.arguments)
+    if (matches(node))
+      return emitError() << " names " << stringifyRole(node.role) << " '"
+                         << node.name
+                         << "', which no operator makes: expected the name of "
+                            "an operator, or of a parameter that one reads";
+  return emitError() << " matches no parameter; close names are "
+                     << getCloseNames(graph, pin.glob)
+                     << "; what operators make is called as in "
+                        "'nn.softmax#17' or 'nn.softmax@model.py:12'";
+}
+
+//===----------------------------------------------------------------------===//
 // All pins
 //===----------------------------------------------------------------------===//
 
@@ -316,7 +417,8 @@ LogicalResult tandem::plan::applyPins(StepGraph &graph, StringRef text) {
     if (failed(PinApplier(graph, pin, *pattern).run()))
       return failure();
   }
-  if (llvm::any_of(*pins, [](const Pin &pin) { return pin.isOfMade(); }))
+  if (llvm::any_of(
+          *pins, [](const Pin &pin) { return pin.isOfMade() && !pin.isAgain; }))
     graph.group();
   return success();
 }
@@ -337,6 +439,10 @@ bool tandem::plan::obeysPins(const StepGraph &graph, StringRef text) {
     return a.forms == b.forms;
   };
   return pinned && llvm::equal(pinned->arguments, graph.arguments, isSame) &&
+         llvm::all_of_zip(pinned->ops, graph.ops,
+                          [](const OpNode &pin, const OpNode &op) {
+                            return !pin.isPinnedAgain || op.source > 0;
+                          }) &&
          llvm::all_of(graph.ops, [&](const OpNode &op) {
            for (unsigned axis = 0; axis < graph.mesh.getNumAxes(); ++axis)
              if (!pinned->obeysPins(op, op.signatures[axis], axis))

@@ -180,8 +180,7 @@ FailureOr<PlanFile> FileReader::run(StringRef text) {
     return emitError() << " was made for the graph "
                        << StringRef(hash).take_front(16) << ", but this one is "
                        << StringRef(graph.hash).take_front(16)
-                       << ": make the plan again, or compile with --recompute "
-                          "as it was made";
+                       << ": make the plan again";
   return std::move(file);
 }
 

@@ -7,6 +7,7 @@
 
 #include "Presets.h"
 #include "ExtractProblem.h"
+#include "GroupSignatures.h"
 #include "tandem/Dialect/SPMD/MeshText.h"
 #include "tandem/Search/Descent.h"
 #include "llvm/ADT/StringExtras.h"
@@ -283,6 +284,35 @@ static void keepAllowed(const StepGraph &graph, const Extraction &extraction,
 }
 
 //===----------------------------------------------------------------------===//
+// Sources
+//===----------------------------------------------------------------------===//
+
+/// Leaves the signatures that take what was saved, and leave out the rest; what
+/// a pin wants again is made of what was saved.
+static void keepSaved(const cost::SearchProblem &problem,
+                      search::Descent &descent) {
+  std::vector<bool> isTaken(problem.tensors.size());
+  for (unsigned index = problem.operators.size(); index-- > 0;) {
+    const cost::Operator &op = problem.operators[index];
+    const cost::SignatureSet &set = problem.getSignatures(index);
+    bool isWanted = llvm::any_of(
+        op.results, [&](unsigned tensor) { return isTaken[tensor]; });
+    const cost::Signature &pattern =
+        set[isWanted && isLeftOut(set.front()) ? 1 : 0];
+    descent.keep(index, [&](const cost::Signature &signature) {
+      return isLeftOut(signature) == isLeftOut(pattern) &&
+             llvm::all_of_zip(signature.operands, pattern.operands,
+                              [](const cost::Layout &a, const cost::Layout &b) {
+                                return a.isAbsent() == b.isAbsent();
+                              });
+    });
+    for (auto [tensor, layout] : llvm::zip(op.operands, pattern.operands))
+      if (!layout.isAbsent())
+        isTaken[tensor] = true;
+  }
+}
+
+//===----------------------------------------------------------------------===//
 // All axes
 //===----------------------------------------------------------------------===//
 
@@ -300,6 +330,7 @@ FailureOr<cost::Plan> tandem::plan::planByPreset(StepGraph graph,
   if (failed(splitBatch(graph, *presets)))
     return failure();
   search::Descent descent(extraction.problem);
+  keepSaved(extraction.problem, descent);
   // In layout order: an axis divides what the axes before it have left.
   for (unsigned axis : graph.mesh.getLayoutOrder()) {
     if (graph.mesh.getSize(axis) == 1)

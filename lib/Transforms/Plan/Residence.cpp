@@ -19,7 +19,7 @@ using namespace tandem::plan;
 void tandem::plan::cloneOperators(const StepGraph &graph,
                                   ArrayRef<unsigned> ops,
                                   ArrayRef<unsigned> returned, Block &block,
-                                  CloneMap &clones) {
+                                  CloneMap &clones, unsigned source) {
   OpBuilder builder(graph.mesh.getContext());
   builder.setInsertionPointToEnd(&block);
   IRMapping map;
@@ -28,11 +28,13 @@ void tandem::plan::cloneOperators(const StepGraph &graph,
     for (Value operand : op->getOperands())
       if (!map.contains(operand))
         map.map(operand, block.addArgument(operand.getType(), op->getLoc()));
-    // Sources of a choice have one form and size.
-    if (graph.ops[number].isEither())
-      map.map(op->getResult(0), map.lookup(op->getOperand(0)));
-    else
+    if (auto either = dyn_cast<nn::EitherOp>(op)) {
+      unsigned last = either.getSources().size() - 1;
+      map.map(either.getResult(),
+              map.lookup(either.getSources()[std::min(source, last)]));
+    } else {
       clones.members[builder.clone(*op, map)] = member;
+    }
   }
   SmallVector<Value> results;
   for (unsigned value : returned)
@@ -42,7 +44,8 @@ void tandem::plan::cloneOperators(const StepGraph &graph,
     const OpNode &op = graph.ops[number];
     for (const auto *values : {&op.operands, &op.results})
       for (unsigned value : *values)
-        clones.values[map.lookup(graph.values[value].value)] = value;
+        // Of a choice and what it takes, the latter.
+        clones.values.try_emplace(map.lookup(graph.values[value].value), value);
   }
 }
 
@@ -72,40 +75,62 @@ static SmallVector<unsigned> getReadOutside(const StepGraph &graph,
   return values;
 }
 
+/// The most operands of a choice.
+static unsigned countSources(const StepGraph &graph) {
+  unsigned most = 1;
+  for (const OpNode &op : graph.ops)
+    if (op.isEither())
+      most = std::max<unsigned>(most, op.operands.size());
+  return most;
+}
+
 Residence::Residence(const StepGraph &graph)
-    : viewOf(graph.values.size(), -1), isInKernel(graph.values.size()) {
+    : viewOf(graph.values.size(), -1), isInKernel(graph.values.size()),
+      isOutside(graph.values.size()) {
   llvm::MapVector<std::pair<PassKind, std::optional<int64_t>>,
                   SmallVector<unsigned>>
       parts;
   for (auto [index, op] : llvm::enumerate(graph.ops)) {
     if (graph.getGroups().groupOf[index] < 0)
       continue;
-    if (isWholeView(graph, op))
+    // Of what a choice is a view the plan decides.
+    if (isWholeView(graph, op) && !op.isEither())
       viewOf[op.results[0]] = op.operands[0];
     if (op.pass != PassKind::Update)
       parts[{op.pass, spmd::getLoop(op.op)}].push_back(index);
   }
-  for (auto &[key, ops] : parts)
-    addPart(graph, ops);
+  for (unsigned source = 0; source < countSources(graph); ++source)
+    for (auto &[key, ops] : parts)
+      addPart(graph, ops, source);
+  for (unsigned value = 0; value < graph.values.size(); ++value)
+    isInKernel[value] = isInKernel[value] && !isOutside[value];
 }
 
-void Residence::addPart(const StepGraph &graph, ArrayRef<unsigned> ops) {
+void Residence::addPart(const StepGraph &graph, ArrayRef<unsigned> ops,
+                        unsigned source) {
   Block block;
   CloneMap clones;
-  cloneOperators(graph, ops, getReadOutside(graph, ops), block, clones);
+  cloneOperators(graph, ops, getReadOutside(graph, ops), block, clones, source);
   SmallVector<FusionGroup> groups =
       formFusionGroups(block, sched::getDevice(graph.step).fusion);
-  llvm::DenseSet<unsigned> inKernels, written;
+  llvm::DenseSet<Value> inKernels, written;
   for (const FusionGroup &group : groups) {
     if (group.kind != FusionGroup::Kind::Kernel)
       continue;
     for (Operation *op : group.ops)
       if (group.ops.size() > 1 || !isFree(op))
-        for (Value value : op->getResults())
-          inKernels.insert(clones.values.lookup(value));
-    for (Value value : getGroupOutputs(group, groups))
-      written.insert(clones.values.lookup(value));
+        inKernels.insert_range(op->getResults());
+    written.insert_range(getGroupOutputs(group, groups));
   }
-  for (unsigned value : inKernels)
-    isInKernel[value] = !written.contains(value);
+  for (auto [made, value] : clones.values) {
+    int producer = graph.values[value].producer;
+    bool isOptional = producer >= 0 && graph.ops[producer].isOptional;
+    bool isSeen = isOptional ? source > 0 && !made.use_empty() : source == 0;
+    if (!isSeen || !made.getDefiningOp())
+      continue;
+    if (inKernels.contains(made) && !written.contains(made))
+      isInKernel[value] = true;
+    else
+      isOutside[value] = true;
+  }
 }

@@ -27,10 +27,11 @@ struct CloneMap {
 
 /// Copies `ops` into `block`, which returns the values `returned`, so that
 /// `lower`'s grouping can take them apart. What they read and do not make are
-/// arguments of the block.
+/// arguments of the block. Of a choice there is operand `source`, or the last
+/// one.
 void cloneOperators(const StepGraph &graph, llvm::ArrayRef<unsigned> ops,
                     llvm::ArrayRef<unsigned> returned, mlir::Block &block,
-                    CloneMap &clones);
+                    CloneMap &clones, unsigned source = 0);
 
 /// Whether `op` makes the same bytes under another type, or strides for a
 /// library.
@@ -38,7 +39,8 @@ bool isFree(mlir::Operation *op);
 
 /// Where values lie if each pass is computed as one part, without changes of
 /// form. Updates are kernels of their own: what goes from one to another lies
-/// in memory.
+/// in memory. What may be left out is looked at where it is taken; all else as
+/// if all choices took what was saved.
 struct Residence {
   explicit Residence(const StepGraph &graph);
 
@@ -48,7 +50,11 @@ struct Residence {
   std::vector<bool> isInKernel;
 
 private:
-  void addPart(const StepGraph &graph, llvm::ArrayRef<unsigned> ops);
+  void addPart(const StepGraph &graph, llvm::ArrayRef<unsigned> ops,
+               unsigned source);
+
+  /// Per value: whether others than one kernel read it.
+  std::vector<bool> isOutside;
 };
 
 } // namespace tandem::plan

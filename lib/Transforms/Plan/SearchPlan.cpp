@@ -60,6 +60,8 @@ private:
   LogicalResult writeProblem(const cost::SearchProblem &problem);
   FailureOr<cost::Plan> find();
   FailureOr<cost::Plan> findHidup(const search::SearchOptions &ofSearch);
+  bool hasChoices() const;
+  FailureOr<cost::Plan> chooseSources(const cost::Plan &preset, StringRef name);
   FailureOr<Decisions> takePreset();
   double getTimeLeft() const;
   bool isOver() const { return getTimeLeft() == kLeastTime; }
@@ -205,6 +207,7 @@ FailureOr<cost::Plan> Planner::find() {
                           "presets";
   search::SearchResult result = search();
   const cost::SearchProblem &problem = extraction->problem;
+  options.exchange.result->lacksMemory |= result.lacksMemory;
   if (!result.plan)
     return emitError() << "no plan: "
                        << explainNoPlan(problem, result, options.recompute);
@@ -250,6 +253,7 @@ LogicalResult Planner::checkPeak(const cost::Plan &plan, StringRef name) {
   int64_t limit = extraction->problem.memoryLimit;
   if (plan.peak <= limit)
     return success();
+  options.exchange.result->lacksMemory = true;
   if (options.memory >= 0)
     return emitError() << name << ": the plan "
                        << explainTooLarge(extraction->problem, plan)
@@ -298,6 +302,35 @@ FailureOr<Decisions> Planner::report(const cost::Plan &plan, StringRef name,
 // Presets, searches and files
 //===----------------------------------------------------------------------===//
 
+bool Planner::hasChoices() const {
+  return llvm::any_of(graph.ops,
+                      [](const OpNode &op) { return op.isEither(); });
+}
+
+/// With the forms of a preset that does not fit: the cheapest choice of what is
+/// made again.
+FailureOr<cost::Plan> Planner::chooseSources(const cost::Plan &preset,
+                                             StringRef name) {
+  std::vector<std::vector<unsigned>> origins;
+  cost::SearchProblem problem = fixForms(*extraction, preset, origins);
+  search::Watch watch(options.exchange.endsSearch);
+  search::SearchResult result =
+      search::searchTandem(problem, getOptions(watch));
+  if (!result.plan) {
+    options.exchange.result->lacksMemory = result.lacksMemory;
+    return emitError() << name << " has no plan: "
+                       << explainNoPlan(problem, result, /*recomputes=*/true);
+  }
+  for (auto [signature, ofOperator] :
+       llvm::zip(result.plan->signatures, origins))
+    signature = ofOperator[signature];
+  // Of these forms alone.
+  result.plan->lowerBound = 0;
+  result.plan->isOptimal = false;
+  result.plan->structureHash = cost::getStructureHash(extraction->problem);
+  return std::move(*result.plan);
+}
+
 /// Takes the preset as it is: signatures alone decide, `shard` and `schedule`
 /// do as always. Says what it costs, if somebody asks.
 FailureOr<Decisions> Planner::takePreset() {
@@ -312,6 +345,14 @@ FailureOr<Decisions> Planner::takePreset() {
   auto plan = completePreset(extraction->problem, *signatures, error);
   if (!plan)
     return emitError() << name << " has no cost: " << error;
+  if (hasChoices() && plan->peak > extraction->problem.memoryLimit) {
+    auto chosen = chooseSources(*signatures, name);
+    if (failed(chosen))
+      return failure();
+    applyPlan(graph, *extraction, *chosen);
+    // With the stages of the search, which its peak is of.
+    return report(*chosen, name, "tandem");
+  }
   auto decisions = report(*plan, name, "");
   if (succeeded(decisions))
     decisions->copies.clear();

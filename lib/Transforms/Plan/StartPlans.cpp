@@ -7,6 +7,7 @@
 
 #include "StartPlans.h"
 #include "ExplainMemory.h"
+#include "GroupSignatures.h"
 #include "Presets.h"
 #include "mlir/IR/Diagnostics.h"
 #include "tandem/Search/Natural.h"
@@ -97,6 +98,31 @@ tandem::plan::completePreset(const cost::SearchProblem &problem,
   return search::completePlan(problem, std::move(plan), error);
 }
 
+cost::SearchProblem
+tandem::plan::fixForms(const Extraction &extraction, const cost::Plan &plan,
+                       std::vector<std::vector<unsigned>> &origins) {
+  cost::SearchProblem problem = extraction.problem;
+  problem.signatureSets.clear();
+  origins.resize(problem.operators.size());
+  for (auto [index, op] : llvm::enumerate(problem.operators)) {
+    const cost::SignatureSet &all = extraction.problem.getSignatures(index);
+    const auto &choices = extraction.choices[op.signatureSet];
+    unsigned chosen = plan.signatures[index];
+    bool isOptional = isLeftOut(all.front());
+    cost::SignatureSet &set = problem.signatureSets.emplace_back();
+    for (unsigned number = 0; number < all.size(); ++number) {
+      bool isSame = number == chosen ||
+                    (!choices.empty() && choices[number] == choices[chosen]);
+      if (!isSame && !isOptional)
+        continue;
+      set.push_back(all[number]);
+      origins[index].push_back(number);
+    }
+    op.signatureSet = index;
+  }
+  return problem;
+}
+
 std::vector<cost::Plan> tandem::plan::findPresetPlans(
     const StepGraph &graph, const Extraction &extraction, bool isInOneStrand) {
   std::vector<cost::Plan> presets;
@@ -123,7 +149,8 @@ tandem::plan::takeCheapest(const cost::SearchProblem &problem,
       });
   if (presets.empty())
     result.error = "no preset has a cost";
-  else if (smallest->peak > problem.memoryLimit)
+  result.lacksMemory = !presets.empty() && smallest->peak > problem.memoryLimit;
+  if (result.lacksMemory)
     result.error = "no preset fits: the smallest one " +
                    explainTooLarge(problem, *smallest) +
                    "; use --search tandem for a plan that fits";

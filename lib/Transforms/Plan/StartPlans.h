@@ -33,6 +33,13 @@ std::vector<cost::Plan> findPresetPlans(const StepGraph &graph,
                                         const Extraction &extraction,
                                         bool isInOneStrand = false);
 
+/// The problem in which each operator has its signature of `plan`, and chooses
+/// between sources only; what is made again may have any. `origins` gets, per
+/// operator, the numbers of its signatures in `extraction`'s problem.
+cost::SearchProblem fixForms(const Extraction &extraction,
+                             const cost::Plan &plan,
+                             std::vector<std::vector<unsigned>> &origins);
+
 /// The cheapest of the presets that fit in memory.
 search::SearchResult takeCheapest(const cost::SearchProblem &problem,
                                   std::vector<cost::Plan> presets);

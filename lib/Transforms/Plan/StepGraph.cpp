@@ -45,6 +45,7 @@ StepGraph StepGraph::onMesh(MeshAttr ofGraph) const {
     full.operands.assign(op.operands.size(), AxisForm::full());
     full.results.assign(op.results.size(), AxisForm::full());
     op.signatures.assign(numAxes, full);
+    op.isPinnedAgain = false;
   }
   return graph;
 }

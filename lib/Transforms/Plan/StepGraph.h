@@ -67,6 +67,8 @@ struct OpNode {
   double flops = 0;
   /// Of `nn.either`: the operand that is taken.
   unsigned source = 0;
+  /// Of `nn.either`: whether a pin asks for what is made again.
+  bool isPinnedAgain = false;
   /// A clone that only choices read, or other such clones.
   bool isOptional = false;
   /// Such a clone, or a choice, that nobody takes.

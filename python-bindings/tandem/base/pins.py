@@ -11,24 +11,35 @@ _FORM = re.compile(r"full|reduce|gather\(\d+\)")
 
 @dataclass(frozen=True)
 class Pin:
-    """The forms in which the tensors that match `glob` are stored, or made: {axis: form}."""
+    """The forms in which the tensors that match `glob` are stored, or made: {axis: form}; or `again`."""
 
     glob: str
     forms: tuple[tuple[str, str], ...]
+    again: bool = False
 
     def __str__(self):
+        if self.again:
+            return f"{self.glob}:again"
         return f"{self.glob}:" + ",".join(f"{axis}={form}" for axis, form in self.forms)
 
 
-def pin(glob, **forms):
+def pin(glob, what=None, /, **forms):
     """`tandem.pin("layers.*.mlp.w1", model="gather(1)")`, for `compile(..., pins=[...])`.
 
     A form is `full` or `gather(d)`; axes that are not named are left to the planner. What an operator
     makes is called by its number, `nn.softmax#17`, or by the line of the model, `nn.softmax@model.py:12`
     (`*` stands for any text); it may be `reduce`, too: a sum over the axis that is not finished.
+
+    `tandem.pin("layers.*", "again")`: the backward pass makes again what follows from these parameters,
+    or what these operators make, instead of reading what the forward pass saved.
     """
     if not isinstance(glob, str):
         raise CompileError(f"pin: names {shown(glob)}, expected a text such as 'layers.*.weight'")
+    if what is not None:
+        if what != "again" or forms:
+            found = shown(what) + (" beside forms" if forms else "")
+            raise CompileError(f"pin {glob!r}: found {found}, expected 'again' alone or axis=form")
+        return Pin(glob, (), again=True)
     if not forms:
         raise CompileError(
             f"pin {glob!r}: names no axis; expected axis=form, as in model='gather(1)'"

@@ -1,6 +1,6 @@
 // The source that a reader takes is a part of the plan file: `again` and the
 // number of the operand. A plan without is one of saved values.
-// RUN: tandem-opt %s --tandem-import=offers-recomputation=true -o %t.mlir
+// RUN: tandem-opt %s --tandem-import=recompute=true -o %t.mlir
 // RUN: tandem-opt %t.mlir --tandem-plan="mesh=data=2 preset=data-parallel output=%t.plan" -o %t.saved.mlir
 // RUN: FileCheck %s --input-file=%t.plan --check-prefix=SAVED --implicit-check-not=again
 // SAVED: operator {{[0-9]+}} nn.either: data='gather(0), gather(0) -> gather(0)'
@@ -30,9 +30,9 @@
 // A choice is a part of its reader; a clone that one may leave out is not.
 // RUN: tandem-opt %t.mlir --tandem-plan="mesh=data=2 preset=data-parallel problem-out=%t.problem" -o %t.ignored
 // RUN: FileCheck %s --input-file=%t.problem --check-prefix=PROBLEM --implicit-check-not=nn.either
-// PROBLEM: operator {{[0-9]+}} forward compute nn.tanh#[[#TANH:]]
-// PROBLEM: operator {{[0-9]+}} backward compute nn.tanh#
-// PROBLEM: operator {{[0-9]+}} backward compute nn.mul#
+// PROBLEM: operator {{[0-9]+}} forward compute nn.tanh_
+// PROBLEM: operator {{[0-9]+}} backward compute nn.tanh_
+// PROBLEM: operator {{[0-9]+}} backward compute nn.matmul_
 module {
   func.func @step(
       %w: tensor<8x8xf32> {nn.role = #nn.role<parameter>, nn.name = "w"},

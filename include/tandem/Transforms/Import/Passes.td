@@ -55,7 +55,8 @@ def OfferRecomputationPass : Pass<"tandem-offer-recomputation", "::mlir::func::F
 
     What depends on no argument gets no clone, as it is made wherever it is
     wanted, nor does a single number. A view of an argument is cloned without a
-    choice.
+    choice, and a reshape for each reader. Where operators have an `nn.id`, what is added has numbers behind
+    all of them.
   }];
 }
 
@@ -64,14 +65,6 @@ def OrderSumsPass : Pass<"tandem-order-sums", "::mlir::func::FuncOp"> {
   let description = [{
     In a sum of three terms or more, products come first (another
     rounding).
-  }];
-}
-
-def RecomputeCheapPass : Pass<"tandem-recompute-cheap", "::mlir::func::FuncOp"> {
-  let summary = "Makes again in the backward pass what follows from what it holds";
-  let description = [{
-    Views, elementwise functions and random masks that follow from what
-    the backward pass holds anyway are made again in it, and not held.
   }];
 }
 

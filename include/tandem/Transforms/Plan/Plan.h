@@ -31,6 +31,10 @@ class OpPassManager;
 
 namespace tandem {
 
+/// What a pin says of a value in place of forms: the backward pass makes it
+/// again.
+inline constexpr llvm::StringLiteral kAgainPin = "again";
+
 /// What the stage says beside the IR that it writes.
 struct PlanResult {
   /// The plan as the text of a plan file.
@@ -39,6 +43,8 @@ struct PlanResult {
   int64_t peak = 0;
   /// Why it is as it is, for people and as JSON (tandem/Explain/Explain.h).
   std::string explanation, explanationJson;
+  /// Whether no plan was found since none fits into the memory.
+  bool lacksMemory = false;
   /// Where it differs from another plan.
   std::string comparison;
 };

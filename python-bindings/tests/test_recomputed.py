@@ -1,0 +1,93 @@
+"""A limit of memory, a pin or a flag lets the backward pass make values again: the numbers are eager's."""
+
+import re
+
+import pytest
+import tandem
+from tandem.errors import CompileError
+from test_checkpointed import Gpt, adam, batches, check_training, loss_fn, plain
+
+
+def gpt():
+    return Gpt(plain, 2).double()
+
+
+def compiled(**options):
+    model = gpt()
+    return tandem.compile(model, loss_fn, adam(model), batches(1)[0], **options)
+
+
+def peak_of(step):
+    return int(re.search(r"(?m)^peak (\d+) B$", step.compiled.plan)[1])
+
+
+def held_by(step):
+    """Bytes of the arenas of a rank."""
+    return sum(arena.bytes for arena in step.program.rank_programs[0].arenas)
+
+
+def choices_of(step):
+    return len(re.findall(r"nn\.either: again", step.compiled.plan))
+
+
+# How a plan is found, and in which share of the memory of one without choices.
+WAYS = {
+    "search": (dict(mesh="data=1", search="tandem"), 0.85),
+    "preset": (dict(mesh="data=1", plan="data-parallel"), 0.85),
+    "strands": (dict(mesh="data=2", search="tandem", micro=2, recompute=True), 0.37),
+    "accumulate": (dict(mesh="data=1", search="tandem", accumulate=2), 0.85),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_training_in_less_memory_is_that_of_eager(way):
+    options, share = WAYS[way]
+    free = compiled(memory="1GB", **options)
+    assert choices_of(free) == 0
+    memory = int(share * peak_of(free))
+    step = check_training(gpt(), loss_fn, batches(3), memory=memory, **options)
+    assert choices_of(step) > 0
+    assert peak_of(step) <= memory and held_by(step) < held_by(free)
+
+
+def test_pins_ask_for_what_is_made_again():
+    free = compiled(mesh="data=1", plan="data-parallel")
+    pins = [tandem.pin("blocks.*", "again")]
+    step = check_training(
+        gpt(), loss_fn, batches(3), mesh="data=1", plan="data-parallel", pins=pins
+    )
+    assert choices_of(step) > 0 and held_by(step) < 0.8 * held_by(free)
+
+
+@pytest.mark.parametrize(
+    "glob, message",
+    [
+        (
+            "nn.nothing#*",
+            "pin 'nn.nothing#*' matches nothing that the forward pass makes; close names",
+        ),
+        ("none.*", "pin 'none.*' matches no parameter; close names are"),
+        ("0", "pin '0' names input '0', which no operator makes: expected"),
+        ("nn.add@*py:6", "pin"),
+    ],
+)
+def test_what_cannot_be_made_again_is_refused(glob, message):
+    with pytest.raises(CompileError) as caught:
+        compiled(mesh="data=1", plan="data-parallel", pins=[tandem.pin(glob, "again")])
+    (line,) = str(caught.value).splitlines()
+    assert message in line
+
+
+def test_without_a_limit_the_flag_makes_nothing_slower():
+    free, step = (
+        compiled(mesh="data=1", search="tandem", recompute=flag) for flag in (False, True)
+    )
+    costs = [float(re.search(r"(?m)^cost (\S+)", s.compiled.plan)[1]) for s in (free, step)]
+    assert costs[1] <= costs[0]
+
+
+def test_less_than_parameters_need_is_refused():
+    with pytest.raises(CompileError) as caught:
+        compiled(mesh="data=1", search="tandem", memory="10kB")
+    (line,) = str(caught.value).splitlines()
+    assert "no plan: every plan holds at least" in line
