@@ -98,6 +98,9 @@ private:
   bool joinRows(Operation *op, ArrayRef<int> producers);
   void push(int group, Operation *op, ArrayRef<int> producers);
   bool canJoin(int group, ArrayRef<int> producers) const;
+  bool isForLibrary(int group) const;
+  bool waitsFor(int group, llvm::BitVector before) const;
+  llvm::BitVector collectBefore(ArrayRef<int> producers) const;
   int addGroup(Operation *op, ArrayRef<int> producers);
   void tryMerge(int group, int other);
   bool isBetween(int first, int last) const;
@@ -200,6 +203,31 @@ bool GroupBuilder::canJoin(int group, ArrayRef<int> producers) const {
   });
 }
 
+/// Whether the group makes again what a library reads. It is made where that
+/// reads it: waiting for more, the group would hold it beside what it waits
+/// for.
+bool GroupBuilder::isForLibrary(int index) const {
+  return llvm::any_of(groups[index].ops, [](Operation *op) {
+    return nn::isAgain(op) && llvm::any_of(op->getUsers(), isLibraryCall);
+  });
+}
+
+/// Whether the group waits for all of `before` anyway.
+bool GroupBuilder::waitsFor(int index, llvm::BitVector before) const {
+  before.reset(index);
+  return !before.test(groups[index].before);
+}
+
+/// What waits for these groups waits for.
+llvm::BitVector GroupBuilder::collectBefore(ArrayRef<int> producers) const {
+  llvm::BitVector before(position.size());
+  for (int producer : producers) {
+    before |= groups[producer].before;
+    before.set(producer);
+  }
+  return before;
+}
+
 /// Whether the group has to wait for more than before.
 bool GroupBuilder::addProducers(int group, ArrayRef<int> producers) {
   llvm::BitVector &before = groups[group].before;
@@ -289,6 +317,7 @@ bool GroupBuilder::join(int index, Operation *op, ArrayRef<int> producers) {
       getSize(op->getOperand(0)) == 1 && getSize(op->getResult(0)) == 1;
   if (!group.isOpen || group.ops.size() >= limits.maxOperators ||
       (group.isScalar() && !isScalar) || !canJoin(index, producers) ||
+      (isForLibrary(index) && !waitsFor(index, collectBefore(producers))) ||
       !addToNest(group.nest, op))
     return false;
   push(index, op, producers);
@@ -311,7 +340,9 @@ void GroupBuilder::tryMerge(int index, int otherIndex) {
   Group &group = groups[index], &other = groups[otherIndex];
   if (!group.isOpen || !other.isOpen || group.isScalar() != other.isScalar() ||
       group.ops.size() + other.ops.size() > limits.maxOperators ||
-      isBetween(index, otherIndex) || isBetween(otherIndex, index))
+      isBetween(index, otherIndex) || isBetween(otherIndex, index) ||
+      (isForLibrary(index) && !waitsFor(index, other.before)) ||
+      (isForLibrary(otherIndex) && !waitsFor(otherIndex, group.before)))
     return;
   SmallVector<Operation *> ops(group.ops);
   llvm::append_range(ops, other.ops);
