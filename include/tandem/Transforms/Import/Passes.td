@@ -55,8 +55,8 @@ def OfferRecomputationPass : Pass<"tandem-offer-recomputation", "::mlir::func::F
 
     What depends on no argument gets no clone, as it is made wherever it is
     wanted, nor does a single number. A view of an argument is cloned without a
-    choice, and a reshape for each reader. Where operators have an `nn.id`, what is added has numbers behind
-    all of them.
+    choice, and a reshape for each reader. Where operators have an `nn.id`, what
+    is added has numbers behind all of them.
   }];
 }
 
