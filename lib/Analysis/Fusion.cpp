@@ -311,12 +311,24 @@ void GroupBuilder::push(int index, Operation *op, ArrayRef<int> producers) {
     delayReaders(index);
 }
 
+/// Whether some operators make again what others, of the forward pass, would
+/// make at once: it would be held from there on.
+static bool undoesAgain(ArrayRef<Operation *> ops,
+                        ArrayRef<Operation *> others) {
+  auto isForward = [](Operation *op) {
+    return nn::getPass(op) == nn::PassKind::Forward;
+  };
+  return (llvm::any_of(ops, nn::isAgain) && llvm::any_of(others, isForward)) ||
+         (llvm::any_of(others, nn::isAgain) && llvm::any_of(ops, isForward));
+}
+
 bool GroupBuilder::join(int index, Operation *op, ArrayRef<int> producers) {
   Group &group = groups[index];
   bool isScalar =
       getSize(op->getOperand(0)) == 1 && getSize(op->getResult(0)) == 1;
   if (!group.isOpen || group.ops.size() >= limits.maxOperators ||
       (group.isScalar() && !isScalar) || !canJoin(index, producers) ||
+      undoesAgain(group.ops, op) ||
       (isForLibrary(index) && !waitsFor(index, collectBefore(producers))) ||
       !addToNest(group.nest, op))
     return false;
@@ -341,6 +353,7 @@ void GroupBuilder::tryMerge(int index, int otherIndex) {
   if (!group.isOpen || !other.isOpen || group.isScalar() != other.isScalar() ||
       group.ops.size() + other.ops.size() > limits.maxOperators ||
       isBetween(index, otherIndex) || isBetween(otherIndex, index) ||
+      undoesAgain(group.ops, other.ops) ||
       (isForLibrary(index) && !waitsFor(index, other.before)) ||
       (isForLibrary(otherIndex) && !waitsFor(otherIndex, group.before)))
     return;
