@@ -186,3 +186,30 @@ module {
     return %p, %q : tensor<1xf64>, tensor<2xf64>
   }
 }
+
+// -----
+
+// What is made again does not join the kernel of the forward pass whose result
+// it reads: it would be held from there on. Nor does it wait for the kernel of
+// a gradient: the product behind it reads it at once.
+// CHECK-LABEL: func.func @step
+// CHECK: %[[H:.*]] = func.call @kernel_0(%arg0)
+// CHECK: %[[P:.*]] = sched.matmul %[[H]], %arg1
+// CHECK: %[[AGAIN:.*]] = func.call @kernel_1(%[[H]])
+// CHECK: sched.matmul %[[AGAIN]], %[[P]]
+// CHECK: %[[D:.*]] = sched.matmul %[[P]], %arg1
+// CHECK: func.call @kernel_2(%[[H]], %[[D]])
+module {
+  func.func @step(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+    %p, %q, %e = sched.step on compute stage 0 strand 0 {
+      %0 = nn.tanh %x {nn.pass = #nn.pass<forward>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+      %1 = sched.matmul %0, %w {batch = array<i64>, m = 4, n = 4, k = 4, strides_a = array<i64: 4, 1>, strides_b = array<i64: 4, 1>, strides_c = array<i64: 4, 1>, nn.pass = #nn.pass<forward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %2 = nn.exp %0 {nn.again, nn.pass = #nn.pass<backward>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+      %3 = sched.matmul %2, %1 {batch = array<i64>, m = 4, n = 4, k = 4, strides_a = array<i64: 1, 4>, strides_b = array<i64: 4, 1>, strides_c = array<i64: 4, 1>, nn.pass = #nn.pass<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %4 = sched.matmul %1, %w {batch = array<i64>, m = 4, n = 4, k = 4, strides_a = array<i64: 4, 1>, strides_b = array<i64: 1, 4>, strides_c = array<i64: 4, 1>, nn.pass = #nn.pass<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %5 = nn.mul %0, %4 {nn.pass = #nn.pass<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      sched.yield %3, %5 : tensor<4x4xf32>, tensor<4x4xf32>
+    } : tensor<4x4xf32>, tensor<4x4xf32>
+    return %p, %q : tensor<4x4xf32>, tensor<4x4xf32>
+  }
+}
