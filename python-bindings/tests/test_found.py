@@ -113,22 +113,21 @@ def test_data_parallel_where_tokens_are_many(cluster):
 
 
 def test_zero(cluster):
-    """The memory is what ZeRO's preset needs: 101 MB, where data parallelism needs 171 MB."""
+    """With the memory of ZeRO's preset, 97 MB, where data parallelism needs 167 MB: parameters are
+    split as far as need be, and gathered in both passes."""
     module = module_of("gpt", MANY_TOKENS)
-    limit = preset_of(module, cluster(), "data=8", "zero").peak
-    assert preset_of(module, cluster(), "data=8", "data-parallel").peak > 1.5 * limit
-    plan = found(module, cluster(f"{limit} B"), "data=8")
-    assert plan.peak <= limit
-    matrices = 6 * LAYERS
+    zero = preset_of(module, cluster(), "data=8", "zero")
+    assert preset_of(module, cluster(), "data=8", "data-parallel").peak > 1.5 * zero.peak
+    plan = found(module, cluster(f"{zero.peak} B"), "data=8")
+    assert plan.peak <= zero.peak and plan.cost <= zero.cost
     name = r"layers\.\d\..*(q|k|v|out|w1|w2)\.weight"
-    parameters, states = plan.stored("parameter", name), plan.stored("state", name)
-    assert len(parameters) == matrices and all("gather" in form for form in parameters)
-    assert len(states) == 2 * matrices and all("gather" in form for form in states)
+    assert any("gather" in form for form in plan.stored("parameter", name))
+    assert any("gather" in form for form in plan.stored("state", name))
     counts = plan.collectives()
-    assert counts["forward", "all-gather", "parameter"] >= matrices
+    assert counts["forward", "all-gather", "parameter"] > 0
     # Gathered again: what is kept from pass to pass would take the memory that is missing.
-    assert counts["backward", "all-gather", "parameter"] >= matrices
-    assert counts["update", "reduce-scatter", "gradient"] >= matrices
+    assert counts["backward", "all-gather", "parameter"] > 0
+    assert counts["update", "reduce-scatter", "gradient"] > 0
     assert plan.reductions("forward") == plan.reductions("backward") == 0
 
 

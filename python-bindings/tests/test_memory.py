@@ -100,9 +100,7 @@ def test_a_limit_in_python(capsys):
     text = r"no plan: every plan holds at least .* kB on each rank, .* more than the limit of 1 kB; largest: '"
     with pytest.raises(CompileError, match=text):
         make(search="tandem", memory=1000)
-    line = loss.__code__.co_firstlineno + 1
-    text = rf"preset zero: the plan holds .*'nn\.\S+' at \S*test_memory.py:{line} \(made\)"
-    with pytest.raises(CompileError, match=text):
+    with pytest.raises(CompileError, match="preset zero has no " + text.removeprefix("no ")):
         make(plan="zero", memory=1000)
 
 
