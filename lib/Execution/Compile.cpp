@@ -93,6 +93,8 @@ private:
                           const PlanExchange &exchange = {});
   LogicalResult runPlan(const Stage &stage);
   bool isSearched() const;
+  bool hasMemoryLimit() const;
+  bool isGiven() const;
   bool asksAgain() const;
   void keepSource(const Stage *first);
   bool offerAgain();
@@ -417,11 +419,21 @@ bool Compilation::asksAgain() const {
   });
 }
 
+/// Whether a user gives a limit of memory, or a cluster that has one.
+bool Compilation::hasMemoryLimit() const {
+  return options.memory >= 0 || !options.cluster.empty();
+}
+
+/// Whether a file has a plan, which may be of a step with the offer.
+bool Compilation::isGiven() const {
+  return !options.planFile.empty() || !options.start.empty();
+}
+
 void Compilation::keepSource(const Stage *first) {
   if (first->name != "import")
     return;
   ofStages.recompute |= asksAgain();
-  if (!ofStages.recompute)
+  if (!ofStages.recompute && (hasMemoryLimit() || isGiven()))
     recompute.step = module->clone();
 }
 
@@ -429,16 +441,11 @@ void Compilation::keepSource(const Stage *first) {
 /// without, and where a file has a plan of a step with the offer. False if it
 /// is of no use.
 bool Compilation::offerAgain() {
-  bool isGiven = !options.planFile.empty() || !options.start.empty();
   // A plan that is given stays as it is.
   recompute.lacksMemory &= options.planFile.empty();
-  if (!recompute.step || isCancelled() || !(recompute.lacksMemory || isGiven))
+  if (!recompute.step || isCancelled() || !(recompute.lacksMemory || isGiven()))
     return false;
-  StringRef why = recompute.lacksMemory
-                      ? "no plan fits that holds all that is saved: the "
-                        "backward pass may make values again"
-                      : "";
-  if (why.empty())
+  if (!recompute.lacksMemory)
     recompute.error = error;
   error.clear();
   module = std::move(recompute.step);
@@ -447,8 +454,9 @@ bool Compilation::offerAgain() {
   ofStages.recompute = true;
   result.ir.clear();
   result.remarks.clear();
-  if (!why.empty())
-    result.remarks.push_back("remark: " + why.str());
+  if (recompute.lacksMemory)
+    result.remarks.push_back("remark: no plan fits that holds all that is "
+                             "saved: the backward pass may make values again");
   return true;
 }
 
@@ -466,8 +474,7 @@ bool Compilation::isSearched() const {
 }
 
 void Compilation::keepStep() {
-  bool isLimited = options.memory >= 0 || !options.cluster.empty();
-  if (!isLimited || !isSearched() || repeats.step)
+  if (!hasMemoryLimit() || !isSearched() || repeats.step)
     return;
   repeats.step = module->clone();
   repeats.numRemarks = result.remarks.size();

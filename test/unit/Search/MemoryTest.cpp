@@ -258,6 +258,29 @@ TEST(MemoryTest, holdsWhatStrandsHold) {
 // Searches
 //===----------------------------------------------------------------------===//
 
+namespace {
+/// Of all plans of a problem.
+struct Peaks {
+  int64_t least = std::numeric_limits<int64_t>::max(), most = 0;
+};
+} // namespace
+
+/// None if there are more plans than `maxPlans`.
+static std::optional<Peaks> findPeaks(const SearchProblem &problem,
+                                      uint64_t maxPlans) {
+  Peaks peaks;
+  std::string error;
+  uint64_t numVisited = 0;
+  auto visit = [&](const Plan &, const CostReport &report) {
+    peaks.least = std::min(peaks.least, report.peak);
+    peaks.most = std::max(peaks.most, report.peak);
+    return true;
+  };
+  if (!enumeratePlans(problem, maxPlans, visit, numVisited, error))
+    return std::nullopt;
+  return peaks;
+}
+
 /// Views, insides of kernels and alignment, below limits that bind.
 TEST(MemoryTest, searchesAgreeOnPlaces) {
   unsigned numPlans = 0, numTooLarge = 0, numProven = 0;
@@ -266,16 +289,10 @@ TEST(MemoryTest, searchesAgreeOnPlaces) {
         makeRandomProblem(seed, {.maxForward = 4, .maxPlans = 3'000});
     Random random(seed);
     addPlaces(problem, random);
-    int64_t least = std::numeric_limits<int64_t>::max(), most = 0;
-    std::string error;
-    uint64_t numVisited = 0;
-    auto visit = [&](const Plan &, const CostReport &report) {
-      least = std::min(least, report.peak);
-      most = std::max(most, report.peak);
-      return true;
-    };
-    if (!enumeratePlans(problem, 200'000, visit, numVisited, error))
+    std::optional<Peaks> peaks = findPeaks(problem, 200'000);
+    if (!peaks)
       continue;
+    auto [least, most] = *peaks;
     problem.memoryLimit =
         least - 10 + static_cast<int64_t>(random.below(1 + (most - least) / 2));
     SearchResult exact = searchExhaustive(problem, {});
@@ -475,16 +492,10 @@ TEST(MemoryTest, searchesAgreeOnSources) {
   unsigned numPlans = 0, numProven = 0, numAgain = 0, numTooLarge = 0;
   for (uint64_t seed = 0; seed < kNumChains; ++seed) {
     SearchProblem problem = ChainMaker(seed).run();
-    int64_t least = std::numeric_limits<int64_t>::max(), most = 0;
-    std::string error;
-    uint64_t numVisited = 0;
-    auto visit = [&](const Plan &, const CostReport &report) {
-      least = std::min(least, report.peak);
-      most = std::max(most, report.peak);
-      return true;
-    };
-    if (!enumeratePlans(problem, 300'000, visit, numVisited, error))
+    std::optional<Peaks> peaks = findPeaks(problem, 300'000);
+    if (!peaks)
       continue;
+    auto [least, most] = *peaks;
     Random random(seed);
     problem.memoryLimit =
         least - 2 + static_cast<int64_t>(random.below(1 + (most - least) / 2));
