@@ -17,10 +17,15 @@
 #include "Placement.h"
 #include "llvm/ADT/Sequence.h"
 #include "llvm/Support/MathExtras.h"
+#include <limits>
 #include <numeric>
 
 using namespace llvm;
 using namespace tandem::lower;
+
+/// Buffers that tries beyond the first ones place at most, for each way of
+/// improving an order.
+constexpr size_t kMaxPlaced = 20'000;
 
 //===----------------------------------------------------------------------===//
 // Bytes in use
@@ -226,7 +231,7 @@ int64_t Arena::findOffset(int64_t bytes, const Spans &spans) const {
 }
 
 void Arena::add(const Buffer &buffer, const Spans &spans) {
-  int64_t end = buffer.offset + buffer.bytes;
+  int64_t end = buffer.getEnd();
   for (size_t queue : seq(used.size())) {
     used[queue].add(spans.used[queue], buffer.offset, end);
     if (spans.beside[queue] != spans.used[queue])
@@ -317,30 +322,64 @@ static std::vector<int64_t> getCrowds(ArrayRef<Buffer> buffers,
 }
 
 //===----------------------------------------------------------------------===//
+// Least size
+//===----------------------------------------------------------------------===//
+
+/// The commands of a queue that surely run after some use of a buffer and
+/// before another one, or are such uses.
+static Span getCertain(const Lifetime &life, size_t queue,
+                       const QueueClocks &clocks) {
+  const std::vector<Clock> &commands = clocks[queue];
+  Span span{static_cast<int64_t>(commands.size()) + 1, 0};
+  for (size_t other : seq(clocks.size())) {
+    if (!life.death[other])
+      continue;
+    auto first = partition_point(commands, [&](const Clock &known) {
+      return known[other] < life.first[other];
+    });
+    span.first = std::min<int64_t>(span.first, first - commands.begin() + 1);
+    span.last =
+        std::max(span.last, clocks[other][life.death[other] - 1][queue]);
+  }
+  return span;
+}
+
+/// No arena is smaller: the most bytes that are surely there at once.
+static int64_t getLeastSize(ArrayRef<Buffer> buffers,
+                            const QueueClocks &clocks) {
+  int64_t least = 0;
+  for (size_t queue : seq(clocks.size())) {
+    std::vector<int64_t> changes(clocks[queue].size() + 2, 0);
+    for (const Buffer &buffer : buffers)
+      if (Span span = getCertain(buffer.life, queue, clocks); !span.empty()) {
+        changes[span.first] += buffer.bytes;
+        changes[span.last + 1] -= buffer.bytes;
+      }
+    int64_t alive = 0;
+    for (int64_t change : changes)
+      least = std::max(least, alive += change);
+  }
+  return least;
+}
+
+//===----------------------------------------------------------------------===//
 // Orders
 //===----------------------------------------------------------------------===//
 
-namespace {
-struct Places {
-  std::vector<int64_t> offsets;
-  int64_t size = 0;
-};
-} // namespace
-
-static Places placeInOrder(ArrayRef<size_t> order, ArrayRef<Buffer> buffers,
-                           ArrayRef<Spans> spans, const QueueClocks &clocks) {
+int64_t tandem::lower::placeInOrder(ArrayRef<size_t> order,
+                                    MutableArrayRef<Buffer> buffers,
+                                    const QueueClocks &clocks) {
   Arena arena(clocks);
-  Places places;
-  places.offsets.resize(buffers.size());
+  int64_t size = 0;
   for (size_t index : order) {
-    Buffer buffer = buffers[index];
-    buffer.offset = arena.findOffset(buffer.bytes, spans[index]);
-    places.offsets[index] = buffer.offset;
-    places.size = std::max(places.size, buffer.offset + buffer.bytes);
+    Buffer &buffer = buffers[index];
+    Spans spans = getSpans(buffer.life, clocks);
+    buffer.offset = arena.findOffset(buffer.bytes, spans);
+    size = std::max(size, buffer.getEnd());
     if (buffer.bytes)
-      arena.add(buffer, spans[index]);
+      arena.add(buffer, spans);
   }
-  return places;
+  return size;
 }
 
 /// The indices by descending weight; equal ones as they are.
@@ -348,30 +387,82 @@ template <typename WeightT>
 static std::vector<size_t> orderBy(size_t count, WeightT weight) {
   std::vector<size_t> order(count);
   std::iota(order.begin(), order.end(), 0);
-  sort(order, [&](size_t a, size_t b) {
-    auto x = weight(a), y = weight(b);
-    return x != y ? x > y : a < b;
-  });
+  stable_sort(order, [&](size_t a, size_t b) { return weight(a) > weight(b); });
   return order;
+}
+
+namespace {
+
+/// The best places of those tried.
+class Placer {
+public:
+  Placer(MutableArrayRef<Buffer> buffers, const QueueClocks &clocks)
+      : best(buffers), clocks(clocks), least(getLeastSize(buffers, clocks)),
+        current(buffers) {}
+  void place(ArrayRef<size_t> order);
+  void improve(std::vector<size_t> order, size_t numTries);
+
+  int64_t size = std::numeric_limits<int64_t>::max();
+
+private:
+  void advance(std::vector<size_t> &order) const;
+
+  MutableArrayRef<Buffer> best;
+  const QueueClocks &clocks;
+  int64_t least;
+  std::vector<Buffer> current;
+};
+
+} // namespace
+
+void Placer::place(ArrayRef<size_t> order) {
+  if (size <= least)
+    return;
+  int64_t found = placeInOrder(order, current, clocks);
+  if (found >= size)
+    return;
+  size = found;
+  llvm::copy(current, best.begin());
+}
+
+/// Puts what ends above the least size at half of its place in the order.
+void Placer::advance(std::vector<size_t> &order) const {
+  std::vector<size_t> places(order.size());
+  for (auto [place, index] : enumerate(order)) {
+    bool isAbove = current[index].getEnd() > least;
+    places[index] = isAbove ? place : 2 * place + 1;
+  }
+  stable_sort(order, [&](size_t a, size_t b) { return places[a] < places[b]; });
+}
+
+void Placer::improve(std::vector<size_t> order, size_t numTries) {
+  for (size_t i = 0; i < numTries && size > least; ++i) {
+    place(order);
+    advance(order);
+  }
 }
 
 int64_t tandem::lower::place(MutableArrayRef<Buffer> buffers,
                              const QueueClocks &clocks) {
+  size_t count = buffers.size();
   std::vector<int64_t> crowds = getCrowds(buffers, clocks.size());
-  std::vector<Spans> spans;
-  for (const Buffer &buffer : buffers)
-    spans.push_back(getSpans(buffer.life, clocks));
-  auto bySize =
-      orderBy(buffers.size(), [&](size_t i) { return buffers[i].bytes; });
-  auto byCrowd = orderBy(buffers.size(), [&](size_t i) {
-    return static_cast<double>(crowds[i]) *
-           static_cast<double>(buffers[i].bytes);
-  });
-  Places places = placeInOrder(bySize, buffers, spans, clocks);
-  Places crowded = placeInOrder(byCrowd, buffers, spans, clocks);
-  if (crowded.size < places.size)
-    places = std::move(crowded);
-  for (auto [buffer, offset] : zip_equal(buffers, places.offsets))
-    buffer.offset = offset;
-  return places.size;
+  auto getCrowd = [&](size_t i) { return static_cast<double>(crowds[i]); };
+  Placer placer(buffers, clocks);
+  placer.place(orderBy(count, [&](size_t i) { return buffers[i].bytes; }));
+  placer.place(orderBy(count, [&](size_t i) {
+    return getCrowd(i) * static_cast<double>(buffers[i].bytes);
+  }));
+  size_t numTries = std::clamp<size_t>(kMaxPlaced / (count + 1), 1, 64);
+  placer.improve(
+      orderBy(count,
+              [&](size_t i) { return std::pair(crowds[i], buffers[i].bytes); }),
+      numTries);
+  placer.improve(orderBy(count,
+                         [&](size_t i) {
+                           const Clock &birth = buffers[i].life.birth;
+                           return -std::accumulate(birth.begin(), birth.end(),
+                                                   int64_t(0));
+                         }),
+                 numTries);
+  return placer.size;
 }

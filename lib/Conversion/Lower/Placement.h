@@ -19,18 +19,27 @@ struct Buffer {
   int64_t bytes = 0;
   Lifetime life;
   int64_t offset = 0;
+
+  int64_t getEnd() const { return offset + bytes; }
 };
 
 /// What each command of each queue knows to be done when it ends, itself
 /// included: the first one of a queue stands first.
 using QueueClocks = std::vector<std::vector<Clock>>;
 
-/// Sets the offsets: buffers that live together have no bytes in common. Places
-/// first what is large, or what is large and lives where much does: there no
-/// gaps may be left; each buffer as low as it fits. Takes of the two orders the
-/// one that needs less, and returns the size of the arena. Equal ones are
-/// placed in their order. Takes n log n steps for n buffers but for the
-/// fragments that the arena has between them.
+/// Sets the offsets: buffers that live together have no bytes in common. Each
+/// buffer, in this order, lies as low as it fits. Returns the size of the
+/// arena. Takes n log n steps for n buffers but for the fragments that the
+/// arena has between them.
+int64_t placeInOrder(llvm::ArrayRef<size_t> order,
+                     llvm::MutableArrayRef<Buffer> buffers,
+                     const QueueClocks &clocks);
+
+/// Likewise, in the best order of some: first what is large, what is large and
+/// lives where much does, where no gaps may be left. Further orders begin with
+/// what lives where much does, or what is born first, and place what ends too
+/// high earlier, again and again. Ends where the arena is as small as the bytes
+/// that surely live at once. Equal ones are placed in their order.
 int64_t place(llvm::MutableArrayRef<Buffer> buffers, const QueueClocks &clocks);
 
 } // namespace tandem::lower

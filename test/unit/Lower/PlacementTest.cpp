@@ -13,6 +13,7 @@
 
 #include "Placement.h"
 #include "gtest/gtest.h"
+#include <numeric>
 #include <random>
 
 using namespace tandem::lower;
@@ -119,48 +120,83 @@ static int64_t placeByPairs(const std::vector<const Buffer *> &order,
   return size;
 }
 
-static int64_t placeByPairs(std::vector<Buffer> &buffers) {
-  std::vector<int64_t> crowds;
-  for (const Buffer &buffer : buffers) {
-    crowds.push_back(0);
-    for (const Buffer &other : buffers)
-      if (buffer.life.livesWith(other.life))
-        crowds.back() += other.bytes;
-  }
-  std::vector<const Buffer *> bySize;
-  for (const Buffer &buffer : buffers)
-    bySize.push_back(&buffer);
-  auto byCrowd = bySize;
-  auto weigh = [&](const Buffer *b) {
-    return static_cast<double>(crowds[b - buffers.data()]) * b->bytes;
-  };
-  // Equal ones as they are.
-  std::sort(bySize.begin(), bySize.end(), [](auto *a, auto *b) {
-    return a->bytes != b->bytes ? a->bytes > b->bytes : a < b;
-  });
-  std::sort(byCrowd.begin(), byCrowd.end(), [&](auto *a, auto *b) {
-    return weigh(a) != weigh(b) ? weigh(a) > weigh(b) : a < b;
-  });
-  std::vector<int64_t> offsets(buffers.size()), crowded(buffers.size());
-  int64_t size = placeByPairs(bySize, offsets, buffers.data());
-  if (int64_t other = placeByPairs(byCrowd, crowded, buffers.data());
-      other < size) {
-    size = other;
-    offsets = crowded;
-  }
-  for (size_t i = 0; i < buffers.size(); ++i)
-    buffers[i].offset = offsets[i];
-  return size;
+static std::vector<size_t> makeOrder(size_t count, unsigned seed) {
+  std::vector<size_t> order(count);
+  std::iota(order.begin(), order.end(), 0);
+  std::shuffle(order.begin(), order.end(), std::mt19937(seed));
+  return order;
 }
 
 TEST(PlacementTest, FindsWhatComparingAllPairsFinds) {
   for (unsigned seed = 0; seed < 3000; ++seed) {
     Case made = Generator(seed).make();
-    std::vector<Buffer> expected = made.buffers;
-    ASSERT_EQ(place(made.buffers, made.clocks), placeByPairs(expected))
+    std::vector<size_t> order = makeOrder(made.buffers.size(), seed);
+    std::vector<const Buffer *> pointers;
+    for (size_t index : order)
+      pointers.push_back(&made.buffers[index]);
+    std::vector<int64_t> offsets(order.size());
+    int64_t size = placeByPairs(pointers, offsets, made.buffers.data());
+    ASSERT_EQ(placeInOrder(order, made.buffers, made.clocks), size)
         << "seed " << seed;
-    for (size_t i = 0; i < expected.size(); ++i)
-      ASSERT_EQ(made.buffers[i].offset, expected[i].offset)
+    for (size_t i = 0; i < offsets.size(); ++i)
+      ASSERT_EQ(made.buffers[i].offset, offsets[i])
           << "seed " << seed << ", buffer " << i;
   }
+}
+
+//===----------------------------------------------------------------------===//
+// The size of the arena
+//===----------------------------------------------------------------------===//
+
+/// The most bytes that commands of one queue use at once.
+static int64_t getMostAlive(const Case &made) {
+  int64_t most = 0;
+  for (int64_t at = 1, end = made.commands.size(); at <= end; ++at) {
+    int64_t alive = 0;
+    for (const Buffer &buffer : made.buffers)
+      if (buffer.life.first[0] <= at && at <= buffer.life.death[0])
+        alive += buffer.bytes;
+    most = std::max(most, alive);
+  }
+  return most;
+}
+
+static bool areApart(const Buffer &a, const Buffer &b) {
+  return !a.life.livesWith(b.life) || a.getEnd() <= b.offset ||
+         b.getEnd() <= a.offset;
+}
+
+TEST(PlacementTest, PlacesApartWhatLivesTogether) {
+  for (unsigned seed = 0; seed < 500; ++seed) {
+    Case made = Generator(seed).make();
+    int64_t size = place(made.buffers, made.clocks), most = 0;
+    for (const Buffer &a : made.buffers) {
+      most = std::max(most, a.getEnd());
+      for (const Buffer &b : made.buffers)
+        ASSERT_TRUE(&a == &b || areApart(a, b)) << "seed " << seed;
+    }
+    ASSERT_EQ(size, most) << "seed " << seed;
+  }
+}
+
+/// On one queue it seldom is larger than what is alive at once.
+TEST(PlacementTest, LeavesFewGaps) {
+  unsigned numCases = 0, numLeast = 0;
+  int64_t least = 0, size = 0;
+  for (unsigned seed = 0; seed < 1000; ++seed) {
+    Case made = Generator(seed).make();
+    if (made.clocks.size() > 1)
+      continue;
+    int64_t alive = getMostAlive(made);
+    int64_t found = place(made.buffers, made.clocks);
+    ASSERT_GE(found, alive) << "seed " << seed;
+    ++numCases;
+    numLeast += found == alive;
+    least += alive;
+    size += found;
+  }
+  printf("%u of %u arenas are least, together %.4f of the least\n", numLeast,
+         numCases, static_cast<double>(size) / static_cast<double>(least));
+  EXPECT_GT(numLeast, numCases * 97 / 100);
+  EXPECT_LT(static_cast<double>(size), 1.0005 * static_cast<double>(least));
 }
