@@ -104,6 +104,7 @@ void Driver::searchByGuides() {
   guides.run();
   if (!pool.best)
     offerStarts(pool);
+  local.searchSources();
   local.makeFit();
   local.shrinkCheapest();
 }

@@ -207,6 +207,16 @@ constexpr double kFormShare = 0.6, kCutShare = 0.35, kPairShare = 0.1;
 constexpr double kMemoryPrice = 10, kLargeSeconds = 1e-3;
 
 //===----------------------------------------------------------------------===//
+// Sources
+//===----------------------------------------------------------------------===//
+
+/// Levels of what clones read that a value takes with it when it is made again.
+constexpr std::array<uint8_t, 4> kSourceDepths = {0, 1, 2, 40};
+/// Shares of the limit below which values are made again before what is not
+/// needed is given back.
+constexpr double kSourceLimits[] = {1, 0.96, 0.92, 0.86, 0.8};
+
+//===----------------------------------------------------------------------===//
 // Forms by sums
 //===----------------------------------------------------------------------===//
 

@@ -373,6 +373,64 @@ TEST(MemoryTest, aChainMakesAgainWhatPaysLeast) {
   }
 }
 
+namespace {
+/// Layers u = f(x), v = g(u), x = h(v), whose backward readers take v as it was
+/// saved, or made again of u, as it was saved or made again of x. Seconds are
+/// 5, 1 and 1, and 2 of the reader; bytes 40, 40 and 10.
+SearchProblem makeLayers(unsigned count) {
+  ProblemBuilder builder;
+  builder.addAxis("data", 1, perByte(0));
+  Layout absent;
+  absent[0] = kAbsent;
+  const Layout full;
+  const Signature leftOut = {{absent, absent}, {absent}};
+  std::vector<unsigned> xs{builder.addTensor("x", {10})}, us{0}, vs{0};
+  builder.addInput(xs[0], {{{}, {full}}});
+  auto add = [&](Pass pass, std::vector<unsigned> operands, int64_t bytes,
+                 SignatureSet set) {
+    unsigned result = builder.addTensor("t", {bytes});
+    builder.addCompute(pass, std::move(operands), {result}, std::move(set));
+    return result;
+  };
+  for (unsigned i = 0; i < count; ++i) {
+    us.push_back(add(Pass::Forward, {xs[i]}, 40, {{{full}, {full}, 5}}));
+    vs.push_back(add(Pass::Forward, {us.back()}, 40, {{{full}, {full}, 1}}));
+    xs.push_back(add(Pass::Forward, {vs.back()}, 10, {{{full}, {full}, 1}}));
+  }
+  unsigned gradient = xs.back();
+  for (unsigned i = count; i > 0; --i) {
+    unsigned u = add(Pass::Backward, {xs[i - 1]}, 40,
+                     {{{absent}, {absent}}, {{full}, {full}, 5}});
+    unsigned v = add(
+        Pass::Backward, {us[i], u}, 40,
+        {leftOut, {{full, absent}, {full}, 1}, {{absent, full}, {full}, 1}});
+    gradient = add(Pass::Backward, {gradient, vs[i], v, xs[i - 1]}, 10,
+                   {{{full, full, absent, full}, {full}, 2},
+                    {{full, absent, full, full}, {full}, 2}});
+  }
+  builder.addOutput(Pass::Backward, gradient, {{{full}, {}}});
+  for (Tensor &tensor : builder.problem.tensors)
+    tensor.elementBytes = 1;
+  return builder.problem;
+}
+} // namespace
+
+/// What is read by a clone alone is made again with it: one alone saves
+/// nothing. Layers differ in nothing but their place.
+TEST(MemoryTest, asManyLayersAreMadeAgainAsTheLimitAsks) {
+  constexpr int64_t kCount = 60;
+  SearchProblem problem = makeLayers(kCount);
+  for (int64_t numAgain : {0, 7, 30, 55}) {
+    // While g of the last layer runs.
+    problem.memoryLimit = 10 * kCount + 40 * (kCount - numAgain) + 40;
+    SearchResult result = searchTandem(problem, {});
+    ASSERT_TRUE(result.plan) << result.error;
+    EXPECT_NEAR(result.plan->cost,
+                static_cast<double>(9 * kCount + 6 * numAgain), 1e-6)
+        << numAgain;
+  }
+}
+
 TEST(MemoryTest, formsAreAbsentOnAllAxes) {
   std::string text = R"(tandem-problem 1
 axis data space 2

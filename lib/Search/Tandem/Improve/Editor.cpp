@@ -249,6 +249,7 @@ void PlanEditor::rebuild() {
   shares = copyShares = termShares = goneShares = births;
   argumentBytes = 0;
   workspaces.resize(numOperators);
+  atOperators.resize(numOperators);
   for (unsigned op = 0; op < numOperators; ++op) {
     addOperator(op, 1);
     setWorkspace(op);

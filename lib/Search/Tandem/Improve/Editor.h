@@ -68,6 +68,9 @@ public:
   bool toggleWaiting(const cost::Copy &copy);
 
   Score getScore();
+  /// With the excess above this limit, summed over operators instead of stages:
+  /// it falls when one of several peaks does.
+  Score getScoreByOperator(int64_t limit);
 
   struct Mark {
     size_t numWorks, numTensors, numSignatures, numStages, numFlips;
@@ -142,8 +145,9 @@ private:
   void setLastOps(const Waiting &queue);
   bool isFolded(unsigned tensor) const;
   void holdLate(const Waiting &queue, int sign);
-  int64_t getShares(unsigned stage, int64_t &alive) const;
-  int64_t getExcess() const;
+  int64_t getShares(unsigned stage, int64_t &alive, int64_t &beside) const;
+  int64_t getExcess(int64_t limit, bool byOperator) const;
+  Score getScore(int64_t limit, bool byOperator);
 
   const Facts &facts;
   const cost::SearchProblem &problem;
@@ -169,8 +173,10 @@ private:
   std::vector<unsigned> sharing;
   /// Of those that are late: until when they are there.
   std::vector<unsigned> lastOps, lastOfSums;
-  /// Per operator that of its signature.
+  /// Per operator that of its signature; and what one strand held beside it,
+  /// of the stage that was looked at last.
   std::vector<int64_t> workspaces;
+  mutable std::vector<int64_t> atOperators;
   int64_t argumentBytes = 0;
   /// Per stage the time line before it, of the plan that was kept last, and its
   /// seconds.

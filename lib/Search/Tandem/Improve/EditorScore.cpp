@@ -124,9 +124,10 @@ void PlanEditor::holdLate(const Waiting &queue, int sign) {
       holdTensor(tensor, lastOps[tensor], lastOfSums[tensor], sign);
 }
 
-/// What one strand holds at most in the stage, with workspaces, and the others
-/// beside it; `alive` is what it holds before it, and then behind it.
-int64_t PlanEditor::getShares(unsigned stage, int64_t &alive) const {
+/// What one strand holds at most in the stage, with workspaces; `beside` is
+/// what the others hold, `alive` what it holds before it, and then behind it.
+int64_t PlanEditor::getShares(unsigned stage, int64_t &alive,
+                              int64_t &beside) const {
   unsigned end = edited.nextStage[stage];
   for (unsigned op = stage; op < end; ++op)
     alive += copyShares[op];
@@ -134,31 +135,40 @@ int64_t PlanEditor::getShares(unsigned stage, int64_t &alive) const {
   for (unsigned op = stage; op < end; ++op) {
     alive += shares[op];
     terms += termShares[op];
-    most = std::max(most, alive + terms + workspaces[op]);
+    atOperators[op] = alive + terms + workspaces[op];
+    most = std::max(most, atOperators[op]);
     alive -= goneShares[op];
   }
-  return most + (facts.numStrands - 1) * std::max(atBegin, alive + terms);
+  beside = (facts.numStrands - 1) * std::max(atBegin, alive + terms);
+  return most;
 }
 
-int64_t PlanEditor::getExcess() const {
-  int64_t excess = 0, once = argumentBytes, alive = 0;
+/// Above the limit, summed over the stages or over their operators.
+int64_t PlanEditor::getExcess(int64_t limit, bool byOperator) const {
+  int64_t excess = 0, once = argumentBytes, alive = 0, beside = 0;
   unsigned numOperators = problem.operators.size();
   for (unsigned stage = 0; stage < numOperators;
        stage = edited.nextStage[stage]) {
     int64_t late = 0, gone = 0;
-    for (unsigned op = stage; op < edited.nextStage[stage]; ++op) {
+    unsigned end = edited.nextStage[stage];
+    for (unsigned op = stage; op < end; ++op) {
       once += births[op];
       late += lateBirths[op];
       gone += deaths[op];
     }
-    int64_t held = once + getShares(stage, alive);
-    excess += std::max<int64_t>(0, held - problem.memoryLimit);
+    int64_t most = getShares(stage, alive, beside);
+    int64_t left = limit - once - beside;
+    if (most > left && !byOperator)
+      excess += most - left;
+    else if (most > left)
+      for (unsigned op = stage; op < end; ++op)
+        excess += std::max<int64_t>(0, atOperators[op] - left);
     once += late - gone;
   }
   return excess;
 }
 
-Score PlanEditor::getScore() {
+Score PlanEditor::getScore(int64_t limit, bool byOperator) {
   if (!hasLimit)
     return {getSeconds(), 0};
   Waiting queue;
@@ -166,7 +176,13 @@ Score PlanEditor::getScore() {
   score.seconds = getSecondsWithQueue(queue);
   setLastOps(queue);
   holdLate(queue, 1);
-  score.excess = getExcess();
+  score.excess = getExcess(limit, byOperator);
   holdLate(queue, -1);
   return score;
+}
+
+Score PlanEditor::getScore() { return getScore(problem.memoryLimit, false); }
+
+Score PlanEditor::getScoreByOperator(int64_t limit) {
+  return getScore(limit, true);
 }

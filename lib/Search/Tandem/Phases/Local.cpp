@@ -16,7 +16,8 @@ using namespace tandem::search;
 LocalSearch::LocalSearch(SearchContext &context)
     : context(context), problem(context.problem), pool(context.pool),
       leaders(context.leaders),
-      improver(context.graph, context.table, context.repeats) {}
+      improver(context.graph, context.table, context.repeats),
+      sources(context.facts, context.table) {}
 
 uint64_t LocalSearch::getWork(uint64_t share) const {
   uint64_t numOperators = problem.operators.size();
@@ -157,6 +158,24 @@ void LocalSearch::shrinkCheapest() {
   uint64_t work = getWork(kDescent);
   descend(from, false, work);
   pool.restore(std::move(best));
+}
+
+void LocalSearch::searchSourcesOf(const Plan &plan) {
+  uint64_t work = getWork(1);
+  auto mayGoOn = [this] { return context.proceeds(0.4); };
+  pool.offerDivided(sources.search(plan, work, mayGoOn), false);
+}
+
+void LocalSearch::searchSources() {
+  if (!sources.hasChoices() || !context.does(Mechanism::Sources) ||
+      problem.memoryLimit == kNoLimit || context.isOver())
+    return;
+  if (pool.cheapest && pool.leastSeconds < pool.seconds * (1 - kProven))
+    searchSourcesOf(Plan(*pool.cheapest));
+  if (pool.best)
+    searchSourcesOf(Plan(*pool.best));
+  else if (pool.smallest)
+    searchSourcesOf(Plan(*pool.smallest));
 }
 
 void LocalSearch::makeFit() {

@@ -15,6 +15,7 @@
 #define TANDEM_LIB_SEARCH_TANDEM_PHASES_LOCAL_H
 
 #include "Tandem/Improve/Improve.h"
+#include "Tandem/Improve/SourceSearch.h"
 #include "Tandem/Phases/Context.h"
 
 namespace tandem::search {
@@ -38,6 +39,9 @@ public:
   /// Where the cheapest plan is too large, lowers what it holds too much,
   /// tensor by tensor: prices of bytes decide for all that are alike at once.
   void shrinkCheapest();
+  /// Where the backward pass may make values again: which ones, for the forms
+  /// of the best plans that are too large, and of the best one that fits.
+  void searchSources();
   /// Where no plan fits, lowers what the smallest one holds too much.
   void makeFit();
 
@@ -45,6 +49,7 @@ private:
   uint64_t getWork(uint64_t share) const;
   void descend(const cost::Plan &plan, bool isCareful, uint64_t &work);
   PlanPool::Record change(PlanPool::Record from, double heat, uint64_t work);
+  void searchSourcesOf(const cost::Plan &plan);
   void selectLeaders(size_t count);
   void annealAll(uint64_t work);
 
@@ -53,6 +58,7 @@ private:
   PlanPool &pool;
   std::vector<PlanPool::Record> &leaders;
   PlanImprover improver;
+  SourceSearch sources;
 };
 
 } // namespace tandem::search

@@ -1,0 +1,281 @@
+//===- SourceSearch.cpp - search of what is made again --------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Tandem/Improve/SourceSearch.h"
+#include "Infinity.h"
+#include <algorithm>
+
+using namespace tandem::cost;
+using namespace tandem::search;
+
+SourceSearch::SourceSearch(const Facts &facts, ChangeTable &table)
+    : problem(facts.problem), sources(facts, table), editor(facts, table) {}
+
+bool SourceSearch::mayGoOn() const {
+  return editor.getWork() + numMoves * problem.operators.size() / 8 <
+             limitOfWork &&
+         (numMoves % kChangesPerLook != 0 || (*proceeds)());
+}
+
+//===----------------------------------------------------------------------===//
+// Changes
+//===----------------------------------------------------------------------===//
+
+/// Whether clones that make the value are computed.
+bool SourceSearch::isActive(unsigned value) const {
+  for (unsigned op : sources.getValues()[value].makers[choice[value]])
+    if (problem.getSignatures(op)[editor.getSignatures()[op]]
+            .results.front()
+            .isAbsent())
+      return false;
+  return true;
+}
+
+/// What the value's clones read comes from clones, too, if it would be held for
+/// them alone.
+void SourceSearch::follow(unsigned value, const Move &move) {
+  const SourceValue &info = sources.getValues()[value];
+  for (unsigned op : info.makers[changed[value]])
+    for (unsigned read : sources.getRead(op)) {
+      const auto &makers = sources.getValues()[read].makers;
+      uint8_t source = std::min<size_t>(move.source, makers.size() - 1);
+      bool isHeldForIt = changed[read] == 0 && numSaved[read] == 0;
+      bool joins = move.shares && changed[read] != 0 && changed[read] != source;
+      if (source == 0 || makers[source].empty() || read == value)
+        continue;
+      if (isHeldForIt || joins) {
+        changed[read] = source;
+        next.push_back(read);
+      } else if (changed[read] != 0 && changed[read] == choice[read] &&
+                 !isActive(read)) {
+        next.push_back(read);
+      }
+    }
+}
+
+/// The choice behind the move is `changed`.
+void SourceSearch::expand(const Move &move) {
+  changed = choice;
+  changed[move.value] = move.source;
+  level.assign(1, move.value);
+  for (unsigned depth = 0; depth < move.depth && !level.empty(); ++depth) {
+    next.clear();
+    if (move.source > 0)
+      for (unsigned value : level)
+        follow(value, move);
+    std::sort(next.begin(), next.end());
+    next.erase(std::unique(next.begin(), next.end()), next.end());
+    std::swap(level, next);
+  }
+}
+
+/// What the plan would be worth; nothing if there is none.
+std::optional<Score> SourceSearch::evaluate(const Move &move, int64_t limit) {
+  ++numMoves;
+  expand(move);
+  signatures = editor.getSignatures();
+  sources.write(changed, signatures);
+  if (signatures == editor.getSignatures())
+    return std::nullopt;
+  PlanEditor::Mark mark = editor.mark();
+  std::optional<Score> score;
+  if (editor.setSignatures(signatures))
+    score = editor.getScoreByOperator(limit);
+  editor.undo(mark);
+  return score;
+}
+
+/// Makes what was evaluated last.
+bool SourceSearch::apply(int64_t limit) {
+  PlanEditor::Mark mark = editor.mark();
+  if (!editor.setSignatures(signatures)) {
+    editor.undo(mark);
+    return false;
+  }
+  editor.keep();
+  choice = changed;
+  numSaved = sources.countSaved(editor.getSignatures());
+  now = editor.getScoreByOperator(limit);
+  return true;
+}
+
+void SourceSearch::addMoves(unsigned value, std::vector<Move> &moves) const {
+  const auto &makers = sources.getValues()[value].makers;
+  for (uint8_t source = 0; source < makers.size(); ++source) {
+    if (source == 0) {
+      if (choice[value] != 0)
+        moves.push_back({value, 0, 0, false});
+      continue;
+    }
+    if (makers[source].empty())
+      continue;
+    for (uint8_t depth : kSourceDepths)
+      if (depth > 0 || choice[value] != source)
+        moves.push_back({value, source, depth, false});
+    if (makers.size() > 2)
+      moves.push_back({value, source, kSourceDepths.back(), true});
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Less memory
+//===----------------------------------------------------------------------===//
+
+/// Adds what frees bytes: how many, summed over operators, per second.
+void SourceSearch::rankFreeing(unsigned value, int64_t limit,
+                               std::vector<Ranked> &ranked) {
+  std::vector<Move> moves;
+  addMoves(value, moves);
+  SourceChoice last;
+  for (const Move &move : moves) {
+    std::optional<Score> score = evaluate(move, limit);
+    if (changed == last || !score || score->excess >= now.excess)
+      continue;
+    last = changed;
+    double freed = static_cast<double>(now.excess - score->excess);
+    double seconds =
+        std::max(score->seconds - now.seconds, now.seconds * kEqualCost);
+    ranked.push_back({freed / seconds, move});
+  }
+}
+
+/// Makes values again until at most `limit` is held; false if that leads
+/// nowhere.
+bool SourceSearch::lower(int64_t limit) {
+  now = editor.getScoreByOperator(limit);
+  std::vector<Ranked> ranked;
+  for (unsigned value = 0; value < choice.size() && mayGoOn(); ++value)
+    rankFreeing(value, limit, ranked);
+  std::make_heap(ranked.begin(), ranked.end());
+  while (now.excess > 0 && !ranked.empty() && mayGoOn()) {
+    std::pop_heap(ranked.begin(), ranked.end());
+    Move move = ranked.back().move;
+    ranked.pop_back();
+    std::optional<Score> score = evaluate(move, limit);
+    if (!score || score->excess >= now.excess)
+      continue;
+    double freed = static_cast<double>(now.excess - score->excess);
+    double worth = freed / std::max(score->seconds - now.seconds,
+                                    now.seconds * kEqualCost);
+    if (!ranked.empty() && worth < ranked.front().worth) {
+      ranked.push_back({worth, move});
+      std::push_heap(ranked.begin(), ranked.end());
+      continue;
+    }
+    SourceChoice before = choice;
+    if (!apply(limit))
+      continue;
+    std::vector<unsigned> near;
+    for (unsigned value = 0; value < choice.size(); ++value)
+      if (choice[value] != before[value]) {
+        near.push_back(value);
+        for (const auto &makers : sources.getValues()[value].makers)
+          for (unsigned op : makers)
+            for (unsigned read : sources.getRead(op))
+              near.push_back(read);
+      }
+    std::sort(near.begin(), near.end());
+    near.erase(std::unique(near.begin(), near.end()), near.end());
+    for (unsigned value : near)
+      rankFreeing(value, limit, ranked);
+    std::make_heap(ranked.begin(), ranked.end());
+  }
+  return now.excess == 0;
+}
+
+/// Makes what saves seconds as long as all fits, what saves most first.
+bool SourceSearch::giveBack() {
+  int64_t limit = problem.memoryLimit;
+  now = editor.getScoreByOperator(limit);
+  bool isBetter = false;
+  std::vector<Ranked> ranked;
+  std::vector<Move> moves;
+  auto rank = [&](unsigned value) {
+    moves.clear();
+    addMoves(value, moves);
+    for (const Move &move : moves)
+      if (std::optional<Score> score = evaluate(move, limit);
+          score && score->isBetterThan(now))
+        ranked.push_back({now.seconds - score->seconds, move});
+  };
+  for (unsigned value = 0; value < choice.size() && mayGoOn(); ++value)
+    rank(value);
+  std::make_heap(ranked.begin(), ranked.end());
+  while (!ranked.empty() && mayGoOn()) {
+    std::pop_heap(ranked.begin(), ranked.end());
+    Ranked next = ranked.back();
+    ranked.pop_back();
+    std::optional<Score> score = evaluate(next.move, limit);
+    if (!score || !score->isBetterThan(now))
+      continue;
+    double worth = now.seconds - score->seconds;
+    if (!ranked.empty() && worth < ranked.front().worth) {
+      ranked.push_back({worth, next.move});
+      std::push_heap(ranked.begin(), ranked.end());
+      continue;
+    }
+    isBetter |= apply(limit);
+  }
+  return isBetter;
+}
+
+//===----------------------------------------------------------------------===//
+// The way
+//===----------------------------------------------------------------------===//
+
+void SourceSearch::record() {
+  Score score = editor.getScore();
+  if (found && !score.isBetterThan(best))
+    return;
+  best = score;
+  found = editor.getPlan();
+}
+
+/// Goes to another choice, which some plan takes.
+void SourceSearch::begin(const SourceChoice &from) {
+  scratch = editor.getSignatures();
+  sources.write(from, scratch);
+  PlanEditor::Mark mark = editor.mark();
+  if (editor.setSignatures(scratch)) {
+    editor.keep();
+    choice = from;
+  } else {
+    editor.undo(mark);
+  }
+  numSaved = sources.countSaved(editor.getSignatures());
+}
+
+Plan SourceSearch::search(const Plan &plan, uint64_t &work,
+                          const std::function<bool()> &mayProceed) {
+  proceeds = &mayProceed;
+  editor.set(plan);
+  sources.forgetForms();
+  choice = sources.read(plan.signatures);
+  numSaved = sources.countSaved(plan.signatures);
+  uint64_t before = editor.getWork();
+  numMoves = 0;
+  limitOfWork = before + work;
+  found.reset();
+  record();
+  for (double share : kSourceLimits) {
+    auto limit =
+        static_cast<int64_t>(share * static_cast<double>(problem.memoryLimit));
+    bool isLow = lower(limit);
+    SourceChoice low = choice;
+    record();
+    while (giveBack() && mayGoOn()) {
+    }
+    record();
+    if (!isLow || !mayGoOn())
+      break;
+    begin(low);
+  }
+  uint64_t used =
+      editor.getWork() - before + numMoves * problem.operators.size() / 8;
+  work -= std::min(work, used);
+  return *found;
+}
