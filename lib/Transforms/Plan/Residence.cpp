@@ -8,6 +8,7 @@
 #include "Residence.h"
 #include "OperatorGroups.h"
 #include "mlir/IR/IRMapping.h"
+#include "tandem/Analysis/Bytes.h"
 #include "tandem/Analysis/FreeViews.h"
 #include "tandem/Dialect/Sched/Sched.h"
 #include "llvm/ADT/MapVector.h"
@@ -55,11 +56,12 @@ bool tandem::plan::isFree(Operation *op) {
   return isa<nn::PermuteOp>(op) && isReadByStrides(op);
 }
 
-/// Whether `op` is a view of all of its operand.
-static bool isWholeView(const StepGraph &graph, const OpNode &op) {
-  return (isFree(op.op) || isFreeView(op.op)) &&
-         graph.values[op.operands[0]].bytes ==
-             graph.values[op.results[0]].bytes;
+/// Whether `op` is a view of all of its operand. Of what a choice is a view the
+/// plan decides.
+static bool isWholeView(Operation *op) {
+  return (isFree(op) || isFreeView(op)) && !isa<nn::EitherOp>(op) &&
+         getBytes(op->getOperand(0).getType()) ==
+             getBytes(op->getResult(0).getType());
 }
 
 /// Values that others than `ops` read.
@@ -93,8 +95,7 @@ Residence::Residence(const StepGraph &graph)
   for (auto [index, op] : llvm::enumerate(graph.ops)) {
     if (graph.getGroups().groupOf[index] < 0)
       continue;
-    // Of what a choice is a view the plan decides.
-    if (isWholeView(graph, op) && !op.isEither())
+    if (isWholeView(op.op))
       viewOf[op.results[0]] = op.operands[0];
     if (op.pass != PassKind::Update)
       parts[{op.pass, spmd::getLoop(op.op)}].push_back(index);
@@ -104,6 +105,19 @@ Residence::Residence(const StepGraph &graph)
       addPart(graph, ops, source);
   for (unsigned value = 0; value < graph.values.size(); ++value)
     isInKernel[value] = isInKernel[value] && !isOutside[value];
+}
+
+/// What lies in memory where a kernel writes `values`: also what they are views
+/// of.
+static llvm::DenseSet<Value> getWritten(ArrayRef<Value> values) {
+  llvm::DenseSet<Value> written;
+  for (Value value : values) {
+    written.insert(value);
+    for (Operation *op = value.getDefiningOp(); op && isWholeView(op);
+         op = op->getOperand(0).getDefiningOp())
+      written.insert(op->getOperand(0));
+  }
+  return written;
 }
 
 void Residence::addPart(const StepGraph &graph, ArrayRef<unsigned> ops,
@@ -120,7 +134,7 @@ void Residence::addPart(const StepGraph &graph, ArrayRef<unsigned> ops,
     for (Operation *op : group.ops)
       if (group.ops.size() > 1 || !isFree(op))
         inKernels.insert_range(op->getResults());
-    written.insert_range(getGroupOutputs(group, groups));
+    written.insert_range(getWritten(getGroupOutputs(group, groups)));
   }
   for (auto [made, value] : clones.values) {
     int producer = graph.values[value].producer;
