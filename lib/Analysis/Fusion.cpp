@@ -113,6 +113,7 @@ private:
   void collectReaders(Operation *op, std::set<int> &found) const;
   bool isViewApart(Operation *op, int group) const;
   void separateViews();
+  int getPlace(const Group &group) const;
   SmallVector<int> sortGroups() const;
   FusionGroup finish(const Group &group) const;
 
@@ -450,14 +451,25 @@ void GroupBuilder::separateViews() {
   }
 }
 
-/// By direct dependences; among groups that can run, the one whose last
-/// operator comes first.
+/// Where the group stands among others: at its last operator. What is made
+/// again stands where it is made, not where a view of it is read: what waited
+/// for its reader would be held beside what it is made of.
+int GroupBuilder::getPlace(const Group &group) const {
+  auto isView = [](Operation *op) { return op->hasTrait<nn::Rearrangement>(); };
+  bool isMadeAgain = llvm::all_of(
+      group.ops, [&](Operation *op) { return nn::isAgain(op) || isView(op); });
+  auto made = llvm::find_if_not(llvm::reverse(group.ops), isView);
+  bool isAtMade = isMadeAgain && made != group.ops.rend();
+  return position.lookup(isAtMade ? *made : group.ops.back());
+}
+
+/// By direct dependences; among groups that can run, the one that stands first.
 SmallVector<int> GroupBuilder::sortGroups() const {
   std::vector<std::set<int>> readers(groups.size());
   std::vector<int> waits(groups.size(), 0);
   std::set<std::pair<int, int>> ready;
   auto key = [&](int group) {
-    return std::make_pair(position.lookup(groups[group].ops.back()), group);
+    return std::make_pair(getPlace(groups[group]), group);
   };
   for (int index = 0, end = groups.size(); index < end; ++index)
     for (Operation *op : groups[index].ops)

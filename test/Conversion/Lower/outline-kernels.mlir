@@ -213,3 +213,28 @@ module {
     return %p, %q : tensor<4x4xf32>, tensor<4x4xf32>
   }
 }
+
+// -----
+
+// What is made again runs where it stands, also if a view of it stands at its
+// reader: behind another product it would be held beside what it is made of.
+// CHECK-LABEL: func.func @step
+// CHECK: %[[AGAIN:.*]] = sched.matmul %arg0, %arg1
+// CHECK: %[[VIEW:.*]] = nn.reshape %[[AGAIN]]
+// CHECK: %[[A:.*]] = func.call @kernel_0(%[[VIEW]])
+// CHECK: %[[D:.*]] = sched.matmul %arg2, %arg1
+// CHECK: sched.matmul %[[D]], %[[A]]
+module {
+  func.func @step(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>, %g: tensor<4x4xf32>) -> tensor<4x4xf32> {
+    %r, %e = sched.step on compute stage 0 strand 0 {
+      %0 = sched.matmul %x, %w {nn.again, batch = array<i64>, m = 4, n = 4, k = 4, strides_a = array<i64: 4, 1>, strides_b = array<i64: 4, 1>, strides_c = array<i64: 4, 1>, nn.pass = #nn.pass<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %1 = nn.reshape %0 {nn.again, nn.pass = #nn.pass<backward>} : (tensor<4x4xf32>) -> tensor<2x2x4xf32>
+      %2 = nn.tanh %1 {nn.again, nn.pass = #nn.pass<backward>} : (tensor<2x2x4xf32>) -> tensor<2x2x4xf32>
+      %3 = sched.matmul %g, %w {batch = array<i64>, m = 4, n = 4, k = 4, strides_a = array<i64: 4, 1>, strides_b = array<i64: 1, 4>, strides_c = array<i64: 4, 1>, nn.pass = #nn.pass<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %4 = nn.reshape %2 {nn.again, nn.pass = #nn.pass<backward>} : (tensor<2x2x4xf32>) -> tensor<4x4xf32>
+      %5 = sched.matmul %3, %4 {batch = array<i64>, m = 4, n = 4, k = 4, strides_a = array<i64: 1, 4>, strides_b = array<i64: 4, 1>, strides_c = array<i64: 4, 1>, nn.pass = #nn.pass<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      sched.yield %5 : tensor<4x4xf32>
+    } : tensor<4x4xf32>
+    return %r : tensor<4x4xf32>
+  }
+}
