@@ -28,9 +28,12 @@ void PlanMemory::addStages() {
     stages.push_back({begin, end});
     begin = end;
   }
-  for (unsigned op = 0; op < problem.operators.size(); ++op)
-    workspaces.push_back(
-        problem.getSignatures(op)[plan.signatures[op]].workspace);
+  for (unsigned op = 0; op < problem.operators.size(); ++op) {
+    const Signature &signature = problem.getSignatures(op)[plan.signatures[op]];
+    workspaces.push_back(signature.workspace);
+    if (!problem.operators[op].isArgument() && problem.isOverTime(signature))
+      stages[placement.stageOf[op]].isOverTime = true;
+  }
 }
 
 //===----------------------------------------------------------------------===//
@@ -42,16 +45,20 @@ bool PlanMemory::isOverTime(const Layout &layout) const {
   return numStrands == 1 || layout[axis] != kFull;
 }
 
-/// Held in whole stages if all strands hold it together.
+/// What all strands hold together is held in the whole of stages that they run
+/// one after the other.
 void PlanMemory::addItem(Item item) {
   item.bytes = problem.getBytes(item.tensor, item.layout);
   item.isOnce |= !isOverTime(item.layout);
-  if (item.isOnce) {
-    item.first = stages[placement.stageOf[item.first]].begin;
-    item.last = stages[placement.stageOf[item.last]].end - 1;
-  }
-  if (item.first <= item.last)
-    items.push_back(item);
+  if (item.first > item.last)
+    return;
+  const Stage &first = stages[placement.stageOf[item.first]],
+              &last = stages[placement.stageOf[item.last]];
+  if (item.isOnce && first.isOverTime)
+    item.first = first.begin;
+  if (item.isOnce && last.isOverTime)
+    item.last = last.end - 1;
+  items.push_back(item);
 }
 
 /// Whether a view lies in the memory of its root.
@@ -138,10 +145,10 @@ bool PlanMemory::isAtEnd(const Item &item, const Stage &stage) const {
 }
 
 void PlanMemory::sumUp() {
-  // Of one strand between the operator before and this one; and of all.
+  // Of one strand between the operator before and this one.
   std::vector<int64_t> between(problem.operators.size() + 2);
-  std::vector<int64_t> once(problem.operators.size() + 1);
   alive.assign(problem.operators.size() + 1, 0);
+  once = alive;
   for (const Item &item : items) {
     int64_t share = getShare(item);
     Stage &first = stages[placement.stageOf[item.first]];
@@ -159,13 +166,12 @@ void PlanMemory::sumUp() {
   for (Stage &stage : stages) {
     stage.atBegin += between[stage.begin];
     stage.atEnd += between[stage.end];
-    stage.once = once[stage.begin];
   }
 }
 
 int64_t PlanMemory::getBytes(const Stage &stage, unsigned op) const {
   return resident + alive[op] +
-         (numStrands - 1) * std::max(stage.atBegin, stage.atEnd) + stage.once +
+         (numStrands - 1) * std::max(stage.atBegin, stage.atEnd) + once[op] +
          workspaces[op];
 }
 
@@ -213,11 +219,10 @@ std::vector<Holding> PlanMemory::listAtPeak(unsigned index) const {
       const Item &item = items[i - numStored];
       bool isBeside = stage.atBegin >= stage.atEnd ? isAtBegin(item, stage)
                                                    : isAtEnd(item, stage);
-      int64_t numParts = item.first <= peak && peak <= item.last;
-      numParts += isBeside ? numStrands - 1 : 0;
-      bool isThere = all[i].first <= index && index <= all[i].last;
+      int64_t isThere = item.first <= peak && peak <= item.last;
+      int64_t numParts = isThere + (isBeside ? numStrands - 1 : 0);
       all[i].bytes =
-          item.isOnce ? (isThere ? item.bytes : 0) : numParts * getShare(item);
+          item.isOnce ? isThere * item.bytes : numParts * getShare(item);
     }
     if (all[i].bytes > 0)
       held.push_back(all[i]);

@@ -39,15 +39,17 @@ private:
     Layout layout;
     int64_t bytes;
     unsigned first, last;
-    /// By all strands together, in whole stages.
+    /// By all strands together, in whole stages where there are several.
     bool isOnce;
     /// Terms that the last strand sums up: still there at the stage's end.
     bool isTerms = false;
   };
   struct Stage {
     unsigned begin, end;
-    /// Of one strand at the begin and at the end; and of all strands together.
-    int64_t atBegin = 0, atEnd = 0, once = 0;
+    /// Whether some operator is over time.
+    bool isOverTime = false;
+    /// Of one strand at the begin and at the end.
+    int64_t atBegin = 0, atEnd = 0;
   };
 
   void addStages();
@@ -73,8 +75,8 @@ private:
   int64_t numStrands, resident = 0;
   std::vector<Item> items;
   std::vector<Stage> stages;
-  /// Per operator: of one strand, and workspaces.
-  std::vector<int64_t> alive, workspaces;
+  /// Per operator: of one strand, of all strands together, and workspaces.
+  std::vector<int64_t> alive, once, workspaces;
 };
 
 } // namespace tandem::cost

@@ -71,8 +71,9 @@
 //  and behind hold what is alive at the end and at the beginning of the stage;
 //  how many of each there are is linear in the strand, so that the most is
 //  (k - 1) times the larger share. `once` are the bytes of what is `full` over
-//  time with k > 1, and of sums over time, in whole stages: from the one that
-//  makes it to that of its last use.
+//  time with k > 1, and of sums over time: from the operator that makes it, or
+//  from the beginning of the stage if that is a copy, to its last use. A stage
+//  with an operator over time counts all that is there at some time in it.
 //
 //  The terms of a sum over time are there until the end of their stage, and the
 //  sum from the next one on. A copy that waits lives from the stage in whose

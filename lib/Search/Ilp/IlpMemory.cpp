@@ -21,8 +21,8 @@ constexpr IlpGroup::Key kWhole = {0, 0};
 IlpMemory::IlpMemory(const IlpForms &forms, IntegerProgram &program)
     : forms(forms), problem(forms.problem), stages(forms.stages),
       program(program), numStrands(problem.getNumStrands()),
-      isTiedOutput(problem.getTiedOutputs()),
-      viewNeeds(problem.tensors.size()) {
+      isTiedOutput(problem.getTiedOutputs()), viewNeeds(problem.tensors.size()),
+      stagesOverTime(forms.stages.size()) {
   for (unsigned i = 0; i < viewNeeds.size(); ++i)
     viewNeeds[i].resize(forms.tensors[i].produced.size());
 }
@@ -40,20 +40,112 @@ unsigned IlpMemory::getBegin(unsigned stage) const {
   return stage == 0 ? 0 : stages.ends[stage - 1];
 }
 
-/// What all strands hold together counts in whole stages.
 void IlpMemory::hold(unsigned tensor, const Layout &layout, const Expr &held,
                      Life life, unsigned first, unsigned last) {
   Holding holding{{}, life, first, last};
   holding.bytes.add(kWhole, held, toUnits(problem.getBytes(tensor, layout)));
   if (holding.bytes.isEmpty() || first > last)
     return;
-  if (life != Life::AtEnd && !isOverTime(layout))
-    holding.life = Life::Once;
-  if (holding.life == Life::Once) {
-    holding.first = getBegin(stages.stageOf[first]);
-    holding.last = stages.ends[stages.stageOf[last]] - 1;
-  }
   holdings.push_back(std::move(holding));
+}
+
+//===----------------------------------------------------------------------===//
+// What all strands hold together
+//===----------------------------------------------------------------------===//
+
+/// 1 if some operator of the stage is over time; empty if none can be.
+const Expr &IlpMemory::getOverTime(unsigned stage) {
+  std::optional<Expr> &overTime = stagesOverTime[stage];
+  if (overTime)
+    return *overTime;
+  std::vector<Expr> each;
+  for (unsigned op = getBegin(stage); op < stages.ends[stage]; ++op) {
+    Expr chosen;
+    const SignatureSet &signatures = problem.getSignatures(op);
+    for (unsigned s = 0; s < signatures.size(); ++s)
+      if (forms.isAllowed(op, s) && problem.isOverTime(signatures[s]))
+        chosen.push_back({forms.getColumn(op, s), 1});
+    if (!chosen.empty() && !problem.operators[op].isArgument())
+      each.push_back(std::move(chosen));
+  }
+  overTime = Expr();
+  if (each.empty())
+    return *overTime;
+  *overTime = {{program.addContinuous(0, 1), 1}};
+  for (const Expr &chosen : each)
+    program.addLess(chosen, *overTime);
+  return *overTime;
+}
+
+/// Of what is held somewhere in a stage, what counts in the rest of it: a stage
+/// over time counts the whole.
+Expr IlpMemory::getInWhole(const Expr &held, unsigned stage) {
+  const Expr &overTime = getOverTime(stage);
+  return overTime.empty() ? Expr() : getBoth(held, overTime);
+}
+
+/// Where `head` was held earlier in the stage, and `held` still is.
+Expr IlpMemory::getLater(const Expr &head, const Expr &held, unsigned stage) {
+  Expr whole = getInWhole(head, stage);
+  if (whole.empty())
+    return held;
+  Expr later{{program.addContinuous(0, 1), 1}};
+  program.addLess(held, later);
+  program.addLess(whole, later);
+  return later;
+}
+
+/// Holds a chain from operator `first` on as far as the operator before has its
+/// stage, which counts already as a whole if it is over time. Returns where the
+/// chain goes on.
+unsigned IlpMemory::holdRest(unsigned index, const Layout &layout,
+                             const std::vector<Need> &chain, unsigned first) {
+  if (first == 0)
+    return first;
+  unsigned stage = stages.stageOf[first - 1], end = stages.ends[stage];
+  const Expr &overTime = getOverTime(stage);
+  for (unsigned i = 0, from = first; i < chain.size() && from < end; ++i) {
+    Expr rest = chain[i].needed;
+    if (!overTime.empty()) {
+      rest = {{program.addContinuous(0, 1), 1}};
+      Expr row = chain[i].needed;
+      add(row, overTime, -1);
+      program.addLess(row, rest);
+    }
+    hold(index, layout, rest, Life::Once, from, std::min(chain[i].op, end - 1));
+    from = chain[i].op + 1;
+  }
+  return std::max(first, end);
+}
+
+/// Holds a chain from operator `first` on. A stage over time counts it as a
+/// whole.
+void IlpMemory::holdOnce(unsigned index, const Layout &layout,
+                         const std::vector<Need> &chain, unsigned first) {
+  auto addPiece = [&](const Expr &held, unsigned from, unsigned to) {
+    hold(index, layout, held, Life::Once, from, to);
+  };
+  const Expr *head = nullptr;
+  unsigned headStage = 0;
+  for (const Need &need : chain) {
+    if (need.op < first)
+      continue;
+    unsigned stage = stages.stageOf[first], last = stages.stageOf[need.op],
+             split = first;
+    if (head && stage == headStage) {
+      split = std::min(need.op + 1, stages.ends[stage]);
+      addPiece(getLater(*head, need.needed, stage), first, split - 1);
+    } else if (!head && first > getBegin(stage)) {
+      addPiece(getInWhole(need.needed, stage), getBegin(stage), first - 1);
+    }
+    addPiece(need.needed, split, need.op);
+    if (!head || last != headStage)
+      head = &need.needed;
+    headStage = last;
+    first = need.op + 1;
+  }
+  if (head && first < stages.ends[headStage])
+    addPiece(getInWhole(*head, headStage), first, stages.ends[headStage] - 1);
 }
 
 //===----------------------------------------------------------------------===//
@@ -153,14 +245,13 @@ std::vector<IlpMemory::Need> IlpMemory::getChain(const Expr &held,
 void IlpMemory::holdChain(unsigned index, const Layout &layout,
                           const std::vector<Need> &chain, unsigned first,
                           Life life) {
+  if (life == Life::Once || !isOverTime(layout))
+    return holdOnce(index, layout, chain, first);
   for (const Need &need : chain) {
     if (need.op < first)
       continue;
     hold(index, layout, need.needed, life, first, need.op);
     first = need.op + 1;
-    // Of what counts in whole stages the next piece begins with one.
-    if (life == Life::Once || !isOverTime(layout))
-      first = stages.ends[stages.stageOf[need.op]];
   }
 }
 
@@ -305,13 +396,18 @@ void IlpMemory::holdCopy(unsigned index, size_t place, const Layout &layout,
         add(read.needed, entry.chosen);
     }
   }
-  for (Need &need : getChain(held, std::move(reads))) {
-    if (need.op < first)
-      continue;
-    hold(index, layout, need.isSure ? held : getBoth(held, need.needed), life,
-         first, need.op);
-    first =
-        isOverTime(layout) ? need.op + 1 : stages.ends[stages.stageOf[need.op]];
+  std::vector<Need> chain = getChain(held, std::move(reads));
+  std::erase_if(chain, [&](const Need &need) { return need.op < first; });
+  for (Need &need : chain)
+    if (!need.isSure)
+      need.needed = getBoth(held, need.needed);
+  if (!isOverTime(layout)) {
+    first = holdRest(index, layout, chain, first);
+    return holdOnce(index, layout, chain, first);
+  }
+  for (const Need &need : chain) {
+    hold(index, layout, need.needed, life, first, need.op);
+    first = need.op + 1;
     life = Life::Produced;
   }
 }
@@ -328,9 +424,7 @@ void IlpMemory::addCopies(unsigned index) {
     for (auto [layout, column] : pass.kept) {
       const IlpPass &before = tensor.passes[place - 1];
       holdCopy(index, place, layout, getCopyHeld(tensor, layout, {{column, 1}}),
-               Life::Produced,
-               isOverTime(layout) ? tensor.uses[before.uses.back()].op + 1
-                                  : stages.ends[before.lastStage]);
+               Life::Produced, tensor.uses[before.uses.back()].op + 1);
     }
   }
 }

@@ -36,7 +36,7 @@ private:
     Produced,
     /// Likewise, and before the first operator of their stage.
     Copy,
-    /// By all strands together, in whole stages.
+    /// By all strands together.
     Once,
     /// By the strands that are done with the stage.
     AtEnd
@@ -80,6 +80,13 @@ private:
                    const Expr &made);
   void hold(unsigned tensor, const cost::Layout &layout, const Expr &held,
             Life life, unsigned first, unsigned last);
+  const Expr &getOverTime(unsigned stage);
+  Expr getInWhole(const Expr &held, unsigned stage);
+  Expr getLater(const Expr &head, const Expr &held, unsigned stage);
+  unsigned holdRest(unsigned index, const cost::Layout &layout,
+                    const std::vector<Need> &chain, unsigned first);
+  void holdOnce(unsigned index, const cost::Layout &layout,
+                const std::vector<Need> &chain, unsigned first);
   bool isOverTime(const cost::Layout &layout) const;
   unsigned getBegin(unsigned stage) const;
   double getFactor(const Holding &holding, unsigned op, bool isAtBegin) const;
@@ -96,6 +103,8 @@ private:
   std::vector<Holding> holdings;
   /// Of roots, by the layout produced: what views in their memory need.
   std::vector<std::vector<std::vector<Need>>> viewNeeds;
+  /// Of stages, where it was asked for: 1 if an operator is over time.
+  std::vector<std::optional<Expr>> stagesOverTime;
 };
 
 } // namespace tandem::search

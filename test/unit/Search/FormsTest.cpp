@@ -15,15 +15,24 @@ using namespace tandem::cost;
 using namespace tandem::cost::test;
 using namespace tandem::search;
 
+static bool isOverTime(const SearchProblem &problem, const Plan &plan,
+                       unsigned op) {
+  return !problem.operators[op].isArgument() &&
+         problem.isOverTime(problem.getSignatures(op)[plan.signatures[op]]);
+}
+
 /// At the peak of the stage with the operators from `begin` to before `end`.
 static int64_t getBytes(const FixedForms &forms, const Plan &plan,
                         unsigned begin, unsigned end) {
   const HeldBytes &held = forms.held;
   const SearchProblem &problem = forms.getProblem();
-  int64_t later = 0, terms = 0, once = held.onceAlive[begin], top = 0;
+  int64_t later = 0, onceLater = 0, made = 0, terms = 0, top = 0, topOfAll = 0;
+  bool isWhole = false;
   for (unsigned op = begin; op < end; ++op) {
     later += held.copies[op];
-    once += held.onceMade[op];
+    onceLater += held.onceCopies[op];
+    made += held.onceMade[op] + held.onceCopies[op];
+    isWhole |= isOverTime(problem, plan, op);
   }
   int64_t atBegin = held.between[begin] + later;
   for (unsigned op = begin; op < end; ++op) {
@@ -31,10 +40,15 @@ static int64_t getBytes(const FixedForms &forms, const Plan &plan,
     terms += held.terms[op];
     int64_t workspace =
         problem.getSignatures(op)[plan.signatures[op]].workspace;
-    top = std::max(top, held.alive[op] + later + terms + workspace);
+    int64_t share = held.alive[op] + later + terms + workspace;
+    top = std::max(top, share);
+    topOfAll = std::max(topOfAll, share + held.onceAlive[op] + onceLater +
+                                      held.onceMade[op]);
+    onceLater -= held.onceCopies[op];
   }
   int64_t beside = std::max(atBegin, held.between[end] + terms);
-  return held.arguments + top + (problem.getNumStrands() - 1) * beside + once;
+  return held.arguments + (problem.getNumStrands() - 1) * beside +
+         (isWhole ? top + held.onceAlive[begin] + made : topOfAll);
 }
 
 /// What the dynamic program of stages takes plans to hold: with what waits no

@@ -29,7 +29,7 @@ constexpr uint64_t kNumChains = 200;
 
 namespace {
 /// A moment: a strand of a stage runs an operator. Strands run a stage one
-/// after the other.
+/// after the other; if no operator in it is over time, only the first one does.
 struct Moment {
   unsigned stage;
   int64_t strand;
@@ -47,6 +47,11 @@ public:
     for (unsigned op = 0, stage = 0; op < problem.operators.size(); ++op) {
       stage += op == plan.stageEnds[stage];
       stageOf.push_back(stage);
+      lastStrands.resize(stage + 1);
+      const Signature &signature =
+          problem.getSignatures(op)[plan.signatures[op]];
+      if (!problem.operators[op].isArgument() && problem.isOverTime(signature))
+        lastStrands[stage] = numStrands - 1;
     }
   }
 
@@ -57,7 +62,7 @@ public:
       addCopy(change);
     int64_t peak = 0;
     for (unsigned op = 0; op < stageOf.size(); ++op)
-      for (int64_t strand = 0; strand < numStrands; ++strand)
+      for (int64_t strand = 0; strand <= lastStrands[stageOf[op]]; ++strand)
         peak = std::max(
             peak, getBytes({stageOf[op], strand, op}) +
                       problem.getSignatures(op)[plan.signatures[op]].workspace);
@@ -96,7 +101,7 @@ private:
       pieces.push_back(
           {isCopy ? Moment{stageOf[first], 0, getBegin(stageOf[first])}
                   : Moment{stageOf[first], strand, first},
-           {stageOf[last], isSplit ? strand : numStrands - 1, last},
+           {stageOf[last], isSplit ? strand : lastStrands[stageOf[last]], last},
            isSplit ? bytes / numStrands : bytes});
   }
   const Layout &getWanted(const TensorUse &use) const {
@@ -167,7 +172,7 @@ private:
       addPieces(tensor, produced, info.producer, last, false);
     if (isSummed && last >= end)
       pieces.push_back({{stageOf[end], 0, end},
-                        {stageOf[last], numStrands - 1, last},
+                        {stageOf[last], lastStrands[stageOf[last]], last},
                         problem.getBytes(tensor, getSum(tensor))});
   }
   /// They are there until the last strand has summed them up.
@@ -218,6 +223,8 @@ private:
   TensorIndex index;
   int64_t numStrands, arguments = 0;
   std::vector<unsigned> stageOf;
+  /// By stage.
+  std::vector<int64_t> lastStrands;
   std::vector<Piece> pieces;
 };
 } // namespace

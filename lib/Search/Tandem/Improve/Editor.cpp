@@ -119,10 +119,10 @@ void PlanEditor::addOperator(unsigned op, int sign) {
   setFlags(stage);
 }
 
-/// Held from the stage of `birth` (or the one behind it) to that of `death`.
-void PlanEditor::holdOnce(int64_t bytes, unsigned birth, unsigned death,
-                          bool isLate) {
-  (isLate ? lateBirths : births)[birth] += bytes;
+/// Held by all strands together to operator `death`; `from` says since when.
+void PlanEditor::holdOnce(int64_t bytes, std::vector<int64_t> &from,
+                          unsigned birth, unsigned death) {
+  from[birth] += bytes;
   deaths[death] += bytes;
 }
 
@@ -131,7 +131,7 @@ void PlanEditor::holdCopy(const EditedCopy &copy, unsigned first, int sign) {
   if (copy.isInPlace)
     return;
   if (!facts.isOverTime(copy.copy.layout)) {
-    holdOnce(sign * copy.bytes, first, copy.lastOp, false);
+    holdOnce(sign * copy.bytes, copyBirths, first, copy.lastOp);
     return;
   }
   int64_t share = sign * copy.bytes / facts.numStrands;
@@ -149,7 +149,8 @@ void PlanEditor::holdTensor(unsigned tensor, unsigned last, unsigned lastOfSum,
   if (made.isInPlace)
     return;
   if (made.isSummed)
-    holdOnce(sign * made.summedBytes, birth, std::max(lastOfSum, birth), true);
+    holdOnce(sign * made.summedBytes, lateBirths, birth,
+             std::max(lastOfSum, birth));
   if (isArgument || facts.isInKernel(tensor, made.isSummed))
     return;
   int64_t share = sign * made.bytes / facts.numStrands;
@@ -159,7 +160,7 @@ void PlanEditor::holdTensor(unsigned tensor, unsigned last, unsigned lastOfSum,
     shares[birth] += share;
     goneShares[last] += share;
   } else {
-    holdOnce(sign * made.bytes, birth, last, false);
+    holdOnce(sign * made.bytes, births, birth, last);
   }
 }
 
@@ -245,7 +246,7 @@ void PlanEditor::rebuild() {
   unsigned numOperators = problem.operators.size();
   std::fill(stages.begin(), stages.end(), EditedStage());
   births.assign(numOperators + 1, 0);
-  lateBirths = deaths = births;
+  copyBirths = lateBirths = deaths = births;
   shares = copyShares = termShares = goneShares = births;
   argumentBytes = 0;
   workspaces.resize(numOperators);

@@ -113,7 +113,8 @@ private:
   bool settle();
   void addTensor(unsigned tensor, int sign);
   void addBytes(unsigned tensor, int sign);
-  void holdOnce(int64_t bytes, unsigned birth, unsigned death, bool isLate);
+  void holdOnce(int64_t bytes, std::vector<int64_t> &from, unsigned birth,
+                unsigned death);
   void holdCopy(const EditedCopy &copy, unsigned first, int sign);
   void holdTensor(unsigned tensor, unsigned last, unsigned lastOfSum, int sign);
   /// Whether it counts only once all of the plan is known: it has copies that
@@ -145,7 +146,8 @@ private:
   void setLastOps(const Waiting &queue);
   bool isFolded(unsigned tensor) const;
   void holdLate(const Waiting &queue, int sign);
-  int64_t getShares(unsigned stage, int64_t &alive, int64_t &beside) const;
+  int64_t getHeld(unsigned stage, int64_t &alive, int64_t &once,
+                  int64_t &beside) const;
   int64_t getExcess(int64_t limit, bool byOperator) const;
   Score getScore(int64_t limit, bool byOperator);
 
@@ -162,9 +164,9 @@ private:
   //--- What follows from them.
   std::vector<EditedStage> stages;
   std::vector<EditedTensor> tensors;
-  /// Bytes of all strands that are there from the stage of an operator on, or
-  /// from the one behind, and up to that of an operator.
-  std::vector<int64_t> births, lateBirths, deaths;
+  /// Bytes of all strands that are there from an operator on, from the begin of
+  /// its stage, or from that of the stage behind, and up to an operator.
+  std::vector<int64_t> births, copyBirths, lateBirths, deaths;
   /// Of one strand, with operators: made, copies that it is the first to take,
   /// terms that are summed up at the end of the stage, and up to there.
   std::vector<int64_t> shares, copyShares, termShares, goneShares;

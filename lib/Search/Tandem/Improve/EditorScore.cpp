@@ -124,21 +124,32 @@ void PlanEditor::holdLate(const Waiting &queue, int sign) {
       holdTensor(tensor, lastOps[tensor], lastOfSums[tensor], sign);
 }
 
-/// What one strand holds at most in the stage, with workspaces; `beside` is
-/// what the others hold, `alive` what it holds before it, and then behind it.
-int64_t PlanEditor::getShares(unsigned stage, int64_t &alive,
-                              int64_t &beside) const {
+/// What one strand holds at most in the stage, with workspaces and what all
+/// hold together; `beside` is what the others hold, `alive` and `once` what is
+/// held before it, and then behind it.
+int64_t PlanEditor::getHeld(unsigned stage, int64_t &alive, int64_t &once,
+                            int64_t &beside) const {
   unsigned end = edited.nextStage[stage];
-  for (unsigned op = stage; op < end; ++op)
+  // Strands one after the other hold together all that is there at some time.
+  bool isWhole = stages[stage].numOverTime > 0;
+  for (unsigned op = stage; op < end; ++op) {
     alive += copyShares[op];
-  int64_t atBegin = alive, terms = 0, most = 0;
+    once += copyBirths[op] + (isWhole ? births[op] : 0);
+  }
+  int64_t atBegin = alive, terms = 0, most = 0, gone = 0;
   for (unsigned op = stage; op < end; ++op) {
     alive += shares[op];
     terms += termShares[op];
-    atOperators[op] = alive + terms + workspaces[op];
+    once += isWhole ? 0 : births[op];
+    atOperators[op] = alive + terms + once + workspaces[op];
     most = std::max(most, atOperators[op]);
     alive -= goneShares[op];
+    gone += isWhole ? deaths[op] : 0;
+    once -= isWhole ? 0 : deaths[op];
   }
+  for (unsigned op = stage; op < end; ++op)
+    once += lateBirths[op];
+  once -= gone;
   beside = (facts.numStrands - 1) * std::max(atBegin, alive + terms);
   return most;
 }
@@ -149,21 +160,13 @@ int64_t PlanEditor::getExcess(int64_t limit, bool byOperator) const {
   unsigned numOperators = problem.operators.size();
   for (unsigned stage = 0; stage < numOperators;
        stage = edited.nextStage[stage]) {
-    int64_t late = 0, gone = 0;
-    unsigned end = edited.nextStage[stage];
-    for (unsigned op = stage; op < end; ++op) {
-      once += births[op];
-      late += lateBirths[op];
-      gone += deaths[op];
-    }
-    int64_t most = getShares(stage, alive, beside);
-    int64_t left = limit - once - beside;
+    int64_t most = getHeld(stage, alive, once, beside);
+    int64_t left = limit - beside;
     if (most > left && !byOperator)
       excess += most - left;
     else if (most > left)
-      for (unsigned op = stage; op < end; ++op)
+      for (unsigned op = stage; op < edited.nextStage[stage]; ++op)
         excess += std::max<int64_t>(0, atOperators[op] - left);
-    once += late - gone;
   }
   return excess;
 }

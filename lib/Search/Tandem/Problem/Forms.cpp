@@ -30,7 +30,7 @@ const ChangeCost *CopyNeed::getChange(unsigned begin,
 
 void HeldBytes::clear(unsigned numOperators) {
   for (std::vector<int64_t> *bytes :
-       {&alive, &copies, &terms, &between, &onceMade, &onceAlive})
+       {&alive, &copies, &terms, &between, &onceMade, &onceCopies, &onceAlive})
     bytes->assign(numOperators + 1, 0);
   arguments = 0;
 }
@@ -40,12 +40,8 @@ void HeldBytes::sumUp() {
     std::partial_sum(bytes->begin(), bytes->end(), bytes->begin());
 }
 
-/// Holds bytes from the stage of operator `birth` to that of `death`; not yet
-/// in the stage of `birth` itself unless `countsAtBirth`.
-void FixedForms::holdOnce(int64_t bytes, int birth, unsigned death,
-                          bool countsAtBirth) {
-  if (countsAtBirth)
-    held.onceMade[std::max(birth, 0)] += bytes;
+/// Holds bytes behind operator `birth` to `death`.
+void FixedForms::holdOnce(int64_t bytes, int birth, unsigned death) {
   int first = std::max(birth + 1, 0);
   if (first > static_cast<int>(death))
     return;
@@ -71,7 +67,8 @@ void FixedForms::holdCopy(unsigned tensor, const Live &copy, unsigned last) {
   int64_t bytes = facts.problem.getBytes(tensor, copy.layout);
   auto birth = static_cast<unsigned>(copy.heldTo);
   if (!facts.isOverTime(copy.layout)) {
-    holdOnce(bytes, copy.heldTo, last, !copy.isCounted);
+    held.onceCopies[birth] += copy.isCounted ? 0 : bytes;
+    holdOnce(bytes, copy.heldTo, last);
     return;
   }
   if (!copy.isCounted)
@@ -91,16 +88,17 @@ void FixedForms::holdTensor(unsigned tensor, unsigned last) {
     return;
   if (made.isSummed)
     holdOnce(facts.problem.getBytes(tensor, facts.getSummed(made.produced)),
-             isArgument ? -1 : static_cast<int>(info.producer), made.lastOp,
-             false);
+             isArgument ? -1 : static_cast<int>(info.producer), made.lastOp);
   if (isArgument || facts.isInKernel(tensor, made.isSummed))
     return;
-  if (made.isSummed && !made.keepsTerms)
+  if (made.isSummed && !made.keepsTerms) {
     held.terms[info.producer] += bytes / facts.numStrands;
-  else if (facts.isOverTime(made.produced))
+  } else if (facts.isOverTime(made.produced)) {
     holdShare(bytes, info.producer, last, true);
-  else
-    holdOnce(bytes, static_cast<int>(info.producer), last, true);
+  } else {
+    held.onceMade[info.producer] += bytes;
+    holdOnce(bytes, static_cast<int>(info.producer), last);
+  }
 }
 
 void FixedForms::holdTensors() {

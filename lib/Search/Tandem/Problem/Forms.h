@@ -48,9 +48,9 @@ struct HeldBytes {
   /// are summed up at the end of its stage; and alive before the operator that
   /// were made before.
   std::vector<int64_t> alive, copies, terms, between;
-  /// Of all strands: made in a stage with the operator, and alive before a
-  /// stage that begins with it.
-  std::vector<int64_t> onceMade, onceAlive;
+  /// Of all strands: made by the operator; copies that it is the first to use;
+  /// and alive before it, also as a copy that was used.
+  std::vector<int64_t> onceMade, onceCopies, onceAlive;
   int64_t arguments = 0;
 
   void clear(unsigned numOperators);
@@ -109,7 +109,7 @@ private:
     unsigned lastOp = 0;
     bool isSummed = false, keepsTerms = false, isInPlace = false;
   };
-  void holdOnce(int64_t bytes, int birth, unsigned death, bool countsAtBirth);
+  void holdOnce(int64_t bytes, int birth, unsigned death);
   void holdShare(int64_t bytes, unsigned first, unsigned last, bool isMade);
   void holdCopy(unsigned tensor, const Live &copy, unsigned last);
   void holdTensor(unsigned tensor, unsigned last);

@@ -58,11 +58,15 @@ void StagePlanner::hold(Front &front, unsigned op) const {
   StageBytes &held = front.held;
   held.copies += bytes.copies[op];
   held.terms += bytes.terms[op];
-  held.once += bytes.onceMade[op];
+  int64_t made = bytes.onceMade[op] + bytes.onceCopies[op];
+  held.once += made;
   int64_t workspace =
       problem.getSignatures(op)[current->signatures[op]].workspace;
-  held.top = std::max(held.top + bytes.copies[op],
-                      bytes.alive[op] + held.terms + workspace);
+  int64_t share = bytes.alive[op] + held.terms + workspace;
+  held.top = std::max(held.top + bytes.copies[op], share);
+  held.topOfAll =
+      std::max(held.topOfAll + bytes.copies[op] + bytes.onceCopies[op],
+               share + bytes.onceAlive[op] + made);
 }
 
 /// What a strand holds before the first operator.
@@ -70,11 +74,17 @@ int64_t StagePlanner::getAtBegin(const Front &front) const {
   return forms->held.between[front.begin] + front.held.copies;
 }
 
+/// What the stage holds at most, strands besides left out.
+int64_t StagePlanner::getMost(const Front &front) const {
+  if (!front.work.dependsOnStrand)
+    return front.held.topOfAll;
+  return front.held.top + forms->held.onceAlive[front.begin] + front.held.once;
+}
+
 /// Whether the stage does beside strands that hold so much each.
 bool StagePlanner::fits(const Front &front, int64_t besides) const {
-  return forms->held.arguments + front.held.top +
-             (facts.numStrands - 1) * besides +
-             forms->held.onceAlive[front.begin] + front.held.once <=
+  return forms->held.arguments + getMost(front) +
+             (facts.numStrands - 1) * besides <=
          limits.memory;
 }
 
@@ -87,6 +97,7 @@ bool StagePlanner::canEnd(const Front &front, unsigned end) const {
 bool StagePlanner::holdsNoMore(const Front &a, const Front &b) const {
   const std::vector<int64_t> &once = forms->held.onceAlive;
   return a.held.top <= b.held.top && a.held.terms <= b.held.terms &&
+         a.held.topOfAll <= b.held.topOfAll &&
          once[a.begin] + a.held.once <= once[b.begin] + b.held.once &&
          (facts.numStrands == 1 || getAtBegin(a) <= getAtBegin(b));
 }
@@ -109,15 +120,12 @@ bool StagePlanner::extend(Front &front, unsigned op) const {
   front.leaving += forms->leaving[op];
   const Signature &signature =
       problem.getSignatures(op)[current->signatures[op]];
-  if (limits.memory != kNoLimit) {
-    hold(front, op);
-    if (!fits(front, getAtBegin(front)))
-      return false;
-  }
-  if (facts.isArgument(op))
+  if (!facts.isArgument(op))
+    front.work.add(signature, facts.isPerStrand(signature));
+  if (limits.memory == kNoLimit)
     return true;
-  front.work.add(signature, facts.isPerStrand(signature));
-  return true;
+  hold(front, op);
+  return fits(front, getAtBegin(front));
 }
 
 /// Whether copies that are still to be made can be made in the open stage that

@@ -43,10 +43,10 @@ public:
 
 private:
   /// Of the open stage: one strand's bytes beside some operator, workspaces
-  /// included, of copies made so far and of terms to be summed up; and those of
-  /// all strands.
+  /// included, of copies made so far and of terms to be summed up; those of all
+  /// strands; and both beside some operator.
   struct StageBytes {
-    int64_t top = 0, copies = 0, terms = 0, once = 0;
+    int64_t top = 0, copies = 0, terms = 0, once = 0, topOfAll = 0;
   };
   /// A division of the operators so far; the last stage is open.
   struct Front {
@@ -75,6 +75,7 @@ private:
   bool extend(Front &front, unsigned op) const;
   void hold(Front &front, unsigned op) const;
   int64_t getAtBegin(const Front &front) const;
+  int64_t getMost(const Front &front) const;
   bool fits(const Front &front, int64_t besides) const;
   bool canEnd(const Front &front, unsigned end) const;
   bool holdsNoMore(const Front &a, const Front &b) const;
