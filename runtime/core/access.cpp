@@ -45,7 +45,10 @@ struct Collector {
   }
   void operator()(const Copy &op) { move(op); }
   void operator()(const Fill &op) { list = {{&op.destination, true}}; }
-  void operator()(const Check &op) { list = {{&op.source, false}}; }
+  void operator()(const Check &op) {
+    if (op.source)
+      list = {{&*op.source, false}};
+  }
   void operator()(const Attention &op) {
     for (const AttentionTensor *tensor : {&op.query, &op.key, &op.value})
       list.push_back({&tensor->buffer, false});

@@ -331,10 +331,11 @@ Status HazardVerifier::checkUpdate(const Command &command,
                  commandText(*missing), " has checked the step");
 }
 
-/// Every result that has a buffer of its own is written from end to end.
+/// Every result that has a buffer of its own here is written from end to end.
 Status HazardVerifier::checkResults() {
   for (const Result &result : program.results) {
-    if (result.place.space != Space::Result)
+    if (result.place.space != Space::Result ||
+        !holds(program, result.form, rank))
       continue;
     int64_t at = 0;
     for (const auto &[begin, range] :

@@ -194,6 +194,10 @@ Form Decoder::form(const fbs::Form &value) {
     return DimForm{dim.time_factor(), values(dim.axes())};
   });
   result.reduce = values(value.reduce());
+  if (value.at() && take(value.at()->size() * sizeof(AxisPoint)))
+    result.at = list(value.at(), [](const fbs::AxisPoint &each) {
+      return AxisPoint{each.axis(), each.point()};
+    });
   return result;
 }
 
@@ -345,8 +349,9 @@ Operation Decoder::read(const fbs::Transfer &op) {
 
 Operation Decoder::read(const fbs::Check &op) {
   return Check{enumeration<CheckKind>(op.kind(), kNumCheckKinds, "check"),
-               type(op.type()), buffer(*op.source()), text(op.message()),
-               values(op.axes())};
+               type(op.type()),
+               op.source() ? std::optional(buffer(*op.source())) : std::nullopt,
+               text(op.message()), values(op.axes())};
 }
 
 Operation Decoder::read(const fbs::Repeat &op) {

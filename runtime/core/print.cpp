@@ -203,7 +203,8 @@ std::string Printer::body(const Fill &op) const {
 
 std::string Printer::body(const Check &op) const {
   return concat(op.axes.empty() ? "" : axes(op.axes) + " ", op.message, " ",
-                elementName(op.type), " ", buffer(op.source));
+                elementName(op.type), " ",
+                op.source ? buffer(*op.source) : "of other ranks");
 }
 
 void Printer::header() {

@@ -133,6 +133,15 @@ Expected<int64_t> localExtent(const Program &program, const Shape &shape,
 }
 } // namespace
 
+bool holds(const Program &program, const Form &form, int64_t rank) {
+  if (form.at.empty())
+    return true;
+  std::vector<int64_t> point = program.coordinates(rank);
+  return std::all_of(form.at.begin(), form.at.end(), [&](const AxisPoint &at) {
+    return point[at.axis] == at.point;
+  });
+}
+
 Expected<Shape> localShapeOf(const Program &program, const Shape &globalShape,
                              const Form &form) {
   if (form.dims.size() != globalShape.size())

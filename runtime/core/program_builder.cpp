@@ -95,6 +95,12 @@ void ProgramBuilder::setRankProgram(int64_t rank, uint32_t rankProgram) {
   program.rankToProgram[size_t(rank)] = rankProgram;
 }
 
+void ProgramBuilder::setRankPrograms(uint32_t axis,
+                                     std::span<const uint32_t> ofPoints) {
+  for (int64_t rank = 0; rank < program.numRanks(); ++rank)
+    setRankProgram(rank, ofPoints[size_t(program.coordinates(rank)[axis])]);
+}
+
 void ProgramBuilder::setArena(int64_t bytes) {
   if (current().arenas.empty())
     current().arenas.emplace_back();
@@ -152,6 +158,27 @@ uint32_t ProgramBuilder::beginRepeat(CommandInfo info, int64_t count) {
   uint32_t id = add(std::move(info), Repeat(count));
   inRepeat = true;
   return id;
+}
+
+uint32_t ProgramBuilder::transferQueue(int64_t from, int64_t to) {
+  std::string name = concat(from, " to ", to);
+  for (uint32_t queue = 0; queue < program.queues.size(); ++queue)
+    if (program.queues[queue].name == name)
+      return queue;
+  return addQueue(QueueRole::Communication, std::move(name));
+}
+
+uint32_t ProgramBuilder::send(CommandInfo info, Transfer op, BufferRef source) {
+  info.queue = transferQueue(op.from, op.to);
+  op.source = std::move(source);
+  return add(std::move(info), std::move(op));
+}
+
+uint32_t ProgramBuilder::receive(CommandInfo info, Transfer op,
+                                 BufferRef destination) {
+  info.queue = transferQueue(op.from, op.to);
+  op.destination = std::move(destination);
+  return add(std::move(info), std::move(op));
 }
 
 uint32_t ProgramBuilder::recordEvent(uint32_t queue) {

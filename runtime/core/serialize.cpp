@@ -112,7 +112,11 @@ Offset<fbs::Form> Encoder::form(const Form &value) {
   auto dims = list(value.dims, [&](const DimForm &dim) {
     return fbs::CreateDimForm(b, dim.timeFactor, b.CreateVector(dim.axes));
   });
-  return fbs::CreateForm(b, dims, b.CreateVector(value.reduce));
+  std::vector<fbs::AxisPoint> at;
+  for (const AxisPoint &each : value.at)
+    at.emplace_back(each.axis, each.point);
+  return fbs::CreateForm(b, dims, b.CreateVector(value.reduce),
+                         b.CreateVectorOfStructs(at));
 }
 
 Offset<fbs::Target> Encoder::target(const Target &value) {
@@ -257,9 +261,9 @@ Offset<void> Encoder::write(const Fill &op) {
 }
 
 Offset<void> Encoder::write(const Check &op) {
-  return fbs::CreateCheck(b, uint8_t(op.kind), uint8_t(op.type),
-                          buffer(op.source), text(op.message),
-                          b.CreateVector(op.axes))
+  auto source = op.source ? buffer(*op.source) : Offset<fbs::BufferRef>();
+  return fbs::CreateCheck(b, uint8_t(op.kind), uint8_t(op.type), source,
+                          text(op.message), b.CreateVector(op.axes))
       .Union();
 }
 

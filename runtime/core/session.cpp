@@ -8,6 +8,7 @@
 
 #include "core/session_impl.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace tandem::rt {
@@ -67,10 +68,14 @@ Expected<int64_t> Session::Impl::nextStep() const {
   for (uint32_t i = 0; i < program.arguments.size(); ++i) {
     const Argument &argument = program.arguments[i];
     char data[sizeof(int64_t)] = {};
-    if (argument.role != "step" || numElements(argument.localShape) != 1)
+    const RankBuffers &buffers = argumentBuffers[i];
+    auto own = std::ranges::find_if(
+        buffers, [](const auto &buffer) { return buffer != nullptr; });
+    if (argument.role != "step" || numElements(argument.localShape) != 1 ||
+        own == buffers.end())
       continue;
-    Status status = argumentBuffers[i].front()->copyOut(
-        0, data, size_t(elementBytes(argument.type)));
+    Status status =
+        (*own)->copyOut(0, data, size_t(elementBytes(argument.type)));
     if (!status.ok())
       return status;
     if (std::optional<int64_t> done = readStep(argument, data))
@@ -92,13 +97,17 @@ template <typename Entry> int64_t localBytes(const Entry &entry) {
 /// session's own, and for what its executor holds.
 int64_t Session::Impl::bytesToAllocate(const Place &place) const {
   int64_t ofEach = 0, all = 0;
+  auto add = [&](const auto &entry) {
+    for (int64_t rank : place.job.ranks)
+      all += holds(program, entry.form, rank) ? localBytes(entry) : 0;
+  };
   for (const Whole &whole : arguments)
     if (!values().entries.contains({whole.role, whole.name}))
       for (uint32_t member : whole.members)
-        ofEach += localBytes(program.arguments[member]);
+        add(program.arguments[member]);
   for (const Result &result : program.results)
     if (result.place.space == Space::Result)
-      ofEach += localBytes(result);
+      add(result);
   for (const Constant &constant : program.constants)
     ofEach += int64_t(constant.data.size());
   for (int64_t rank : place.job.ranks) {
@@ -116,8 +125,8 @@ Status Session::Impl::allocate(const Place &place) {
     const Argument &argument = program.arguments[i];
     if (isStored(argument.role))
       continue;
-    auto made = allocateForRanks(place, program, argument.memorySpace,
-                                 localBytes(argument));
+    auto made = allocateForRanks(place, program, argument.form,
+                                 argument.memorySpace, localBytes(argument));
     if (!made.ok())
       return made.status();
     argumentBuffers[i] = std::move(*made);
@@ -126,8 +135,8 @@ Status Session::Impl::allocate(const Place &place) {
     const Result &result = program.results[i];
     if (result.place.space != Space::Result)
       continue;
-    auto made = allocateForRanks(place, program, result.memorySpace,
-                                 localBytes(result));
+    auto made = allocateForRanks(place, program, result.form,
+                                 result.memorySpace, localBytes(result));
     if (!made.ok())
       return made.status();
     resultBuffers[i] = std::move(*made);

@@ -84,9 +84,11 @@ Status Session::Impl::copyDirectly(const Entry &entry,
   const std::vector<int64_t> &ranks = values().place.job.ranks;
   SliceLayout layout{program, entry.form, entry.globalShape, entry.type};
   for (size_t own = 0; own < ranks.size(); ++own)
-    if (Status status =
-            copy(*buffers[own], blockOf(layout, entry.part, ranks[own]));
-        !status.ok())
+    if (!buffers[own])
+      continue;
+    else if (Status status =
+                 copy(*buffers[own], blockOf(layout, entry.part, ranks[own]));
+             !status.ok())
       return errorOf("'", entry.role, "/", entry.name, "': ", status.message());
   return Status::success();
 }

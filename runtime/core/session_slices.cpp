@@ -44,6 +44,8 @@ Expected<std::vector<Slice>> Session::slices(uint32_t index) const {
   std::vector<Slice> slices;
   for (uint32_t member : whole.members)
     for (int64_t rank = 0; rank < impl->program.numRanks(); ++rank) {
+      if (!holds(impl->program, impl->program.arguments[member].form, rank))
+        continue;
       Expected<Slice> slice = impl->sliceOf(member, rank);
       if (!slice.ok())
         return slice.status();
@@ -62,6 +64,10 @@ Expected<Buffer *> Session::Impl::find(uint32_t member, int64_t rank,
   std::optional<size_t> own = values().place.find(rank);
   if (!own)
     return errorOf("slice of rank ", rank, ", expected a rank of this process");
+  if (!argumentBuffers[member][*own])
+    return errorOf("slice of '", argument.role, "/", argument.name,
+                   "' of rank ", rank, ", expected one of form ",
+                   formText(program, argument.form));
   int64_t size = numElements(argument.localShape) * elementBytes(argument.type);
   if (offset < 0 || offset > size || bytes > size_t(size - offset))
     return errorOf(bytes, " bytes at ", offset, " of a slice of '",

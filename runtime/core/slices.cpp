@@ -116,12 +116,14 @@ std::vector<int64_t> owners(const Program &program, const Form &form) {
     for (const DimForm &dim : form.dims)
       splits |=
           std::find(dim.axes.begin(), dim.axes.end(), axis) != dim.axes.end();
-    if (!splits)
+    auto isAxis = [&](const AxisPoint &at) { return at.axis == axis; };
+    bool places = std::ranges::any_of(form.at, isAxis);
+    if (!splits && !places)
       unsplit.push_back(axis);
   }
   std::vector<int64_t> ranks;
   for (int64_t rank = 0; rank < program.numRanks(); ++rank)
-    if (isFirst(program, unsplit, rank))
+    if (holds(program, form, rank) && isFirst(program, unsplit, rank))
       ranks.push_back(rank);
   return ranks;
 }

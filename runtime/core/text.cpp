@@ -91,6 +91,8 @@ std::string formText(const Program &program, const Form &form) {
   }
   for (uint32_t axis : form.reduce)
     addForm(text, program.mesh[axis].name + ": reduce");
+  for (const AxisPoint &at : form.at)
+    addForm(text, concat(program.mesh[at.axis].name, ": at(", at.point, ")"));
   return text.empty() ? "full" : text;
 }
 

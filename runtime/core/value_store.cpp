@@ -124,11 +124,15 @@ Expected<Place> ValueStore::Impl::settle(const Program &program,
 }
 
 Expected<RankBuffers> allocateForRanks(const Place &place,
-                                       const Program &program,
+                                       const Program &program, const Form &form,
                                        uint32_t memorySpace, int64_t bytes) {
   RankBuffers buffers;
   const MemorySpace &space = program.memorySpaces[memorySpace];
   for (int64_t rank : place.job.ranks) {
+    if (!holds(program, form, rank)) {
+      buffers.push_back(nullptr);
+      continue;
+    }
     auto buffer = place.device->allocate(rank, space, bytes);
     if (!buffer.ok())
       return errorOf("rank ", rank, ": ", buffer.status().message());
@@ -184,9 +188,9 @@ Expected<Entry> makeEntry(const Program &program, const Whole &whole,
   Entry entry{whole.type, whole.shape, {}};
   for (uint32_t member : whole.members) {
     const Argument &argument = program.arguments[member];
-    auto buffers = allocateForRanks(place, program, argument.memorySpace,
-                                    numElements(argument.localShape) *
-                                        elementBytes(argument.type));
+    auto buffers = allocateForRanks(
+        place, program, argument.form, argument.memorySpace,
+        numElements(argument.localShape) * elementBytes(argument.type));
     if (!buffers.ok())
       return buffers.status();
     entry.pieces.push_back(

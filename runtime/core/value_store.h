@@ -72,7 +72,7 @@ Expected<Job> jobOfProcess(Job given, int64_t ranks);
 
 /// A buffer per rank of this process in a memory space of `program`, zeroed.
 Expected<RankBuffers> allocateForRanks(const Place &place,
-                                       const Program &program,
+                                       const Program &program, const Form &form,
                                        uint32_t memorySpace, int64_t bytes);
 
 } // namespace tandem::rt

@@ -42,7 +42,7 @@ Verdict judge(ElementType type, const char *data, int64_t index) {
 } // namespace
 
 Verdict judge(const Check &check, const char *data) {
-  int64_t count = check.source.bytes / elementBytes(check.type);
+  int64_t count = check.source->bytes / elementBytes(check.type);
   for (int64_t i = 0; i < count; ++i)
     if (Verdict verdict = judge(check.type, data, i); verdict != Verdict::Fine)
       return verdict;

@@ -112,6 +112,16 @@ Status verifyAxes(const Program &program, const Form &form) {
   for (uint32_t axis : form.reduce)
     if (Status status = claim(axis); !status.ok())
       return status;
+  for (const AxisPoint &at : form.at) {
+    if (Status status = claim(at.axis); !status.ok())
+      return status;
+    const Axis &axis = program.mesh[at.axis];
+    if (at.point < 0 || at.point >= axis.size)
+      return errorOf("form is at point ", at.point, " of axis '", axis.name,
+                     "', expected one of its ", axis.size, " points");
+    if (&at != form.at.data() && at.axis < (&at)[-1].axis)
+      return errorOf("points of a form are not in mesh order");
+  }
   return Status::success();
 }
 
@@ -150,6 +160,10 @@ Status verifyUpdate(const Program &program, uint32_t index) {
   return Status::success();
 }
 
+bool isSamePoint(const AxisPoint &a, const AxisPoint &b) {
+  return a.axis == b.axis && a.point == b.point;
+}
+
 Status verifyPlace(const Program &program, uint32_t index) {
   const Result &result = program.results[index];
   const BufferRef &place = result.place;
@@ -165,6 +179,10 @@ Status verifyPlace(const Program &program, uint32_t index) {
   if (place.space != Space::Argument || place.index >= program.arguments.size())
     return errorOf("place is neither its own buffer nor an argument");
   const Argument &argument = program.arguments[place.index];
+  if (!std::ranges::equal(argument.form.at, result.form.at, isSamePoint))
+    return errorOf("has form ", formText(program, result.form),
+                   " and lies in an argument of form ",
+                   formText(program, argument.form));
   if (argument.type != result.type || argument.localShape != result.localShape)
     return errorOf("lies in argument '", argument.role, "/", argument.name,
                    "' of type ", elementName(argument.type),
@@ -240,12 +258,26 @@ std::set<uint32_t> usedAxes(const RankProgram &rankProgram) {
   return axes;
 }
 
+/// Those of all arguments and results.
+std::vector<AxisPoint> pointsOf(const Program &program) {
+  std::vector<AxisPoint> points;
+  auto add = [&](const auto &entry) {
+    points.insert(points.end(), entry.form.at.begin(), entry.form.at.end());
+  };
+  std::ranges::for_each(program.arguments, add);
+  std::ranges::for_each(program.results, add);
+  return points;
+}
+
 /// Ranks of which each other one has the commands and, where they matter, the
 /// coordinates.
 std::vector<int64_t> differentRanks(const Program &program) {
   std::vector<std::set<uint32_t>> axes;
-  for (const RankProgram &rankProgram : program.rankPrograms)
+  for (const RankProgram &rankProgram : program.rankPrograms) {
     axes.push_back(usedAxes(rankProgram));
+    for (const AxisPoint &at : pointsOf(program))
+      axes.back().insert(at.axis);
+  }
   std::set<std::vector<int64_t>> seen;
   std::vector<int64_t> ranks;
   for (int64_t rank = 0; rank < program.numRanks(); ++rank) {
@@ -269,6 +301,8 @@ Status verifyProgram(const Program &program) {
     if (Status status = verifyCommands(program, rank); !status.ok())
       return status;
   if (Status status = verifyMeetings(program); !status.ok())
+    return status;
+  if (Status status = verifyVerdicts(program); !status.ok())
     return status;
   for (int64_t rank : ranks) {
     Status status = verifyMovement(program, rank);

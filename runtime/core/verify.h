@@ -32,6 +32,10 @@ Status verifyCommands(const Program &program, int64_t rank);
 /// itself through others: in the order of the listings, all come to their ends.
 Status verifyMeetings(const Program &program);
 
+/// Each check's verdict is made by a rank that has the value, and reaches all
+/// rank programs, which list the same checks.
+Status verifyVerdicts(const Program &program);
+
 /// Events, hazards between queues and between iterations, reads before writes,
 /// and checks before updates.
 Status verifyHazards(const Program &program, int64_t rank);

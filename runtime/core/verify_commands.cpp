@@ -39,6 +39,7 @@ private:
   /// The coordinates and iterations that it names exist, and 64 bits hold it.
   Status verifyAffine(const Affine &value);
   Status verifyBuffer(const Access &access);
+  const Form *formOf(const BufferRef &ref) const;
   Status expectBytes(const char *what, const BufferRef &ref, int64_t bytes);
   Status expectAligned(const char *what, const BufferRef &ref, int64_t width);
 
@@ -99,6 +100,10 @@ Status CommandVerifier::verifyBuffer(const Access &access) {
   if (size < 0)
     return errorOf("buffer names a space that does not exist: ",
                    bufferText(program, ref, rank));
+  if (const Form *form = formOf(ref); form && !holds(program, *form, rank))
+    return errorOf("buffer is ", bufferText(program, ref, rank),
+                   ", which the rank does not hold: its form is ",
+                   formText(program, *form));
   // What moves by a constant lies between its two ends.
   for (int64_t iteration : {int64_t(0), iterations - 1}) {
     int64_t at = begin(ref, iteration);
@@ -117,6 +122,14 @@ Status CommandVerifier::verifyBuffer(const Access &access) {
                    program.arguments[ref.index].name,
                    "', which is not declared as updated");
   return Status::success();
+}
+
+/// Of the argument or result that it lies in.
+const Form *CommandVerifier::formOf(const BufferRef &ref) const {
+  if (ref.space == Space::Argument)
+    return &program.arguments[ref.index].form;
+  return ref.space == Space::Result ? &program.results[ref.index].form
+                                    : nullptr;
 }
 
 Status CommandVerifier::expectBytes(const char *what, const BufferRef &ref,
@@ -325,13 +338,12 @@ Status CommandVerifier::check(const Check &op) {
   if (!fits)
     return errorOf("check of ", elementName(op.type), ", expected ",
                    finite ? "f64, f32 or bf16" : "i1");
-  if (op.source.bytes % elementBytes(op.type) != 0)
-    return errorOf("check of ", op.source.bytes, " bytes of ",
-                   elementName(op.type));
-  if (Status status = expectAligned("check", op.source, elementBytes(op.type));
-      !status.ok())
+  if (Status status = checkAxes(op.axes); !status.ok() || !op.source)
     return status;
-  return checkAxes(op.axes);
+  if (op.source->bytes % elementBytes(op.type) != 0)
+    return errorOf("check of ", op.source->bytes, " bytes of ",
+                   elementName(op.type));
+  return expectAligned("check", *op.source, elementBytes(op.type));
 }
 
 Status CommandVerifier::check(const Repeat &op) {

@@ -40,7 +40,7 @@ Status scatter(const Place &place, const SliceLayout &layout,
   Bytes staged;
   for (int64_t rank = 0; rank < place.job.worldSize; ++rank) {
     std::optional<size_t> own = place.find(rank);
-    if (!own && !root)
+    if ((!own && !root) || !holds(layout.program, layout.form, rank))
       continue;
     void *data = nullptr;
     std::optional<int64_t> offset = contiguousOffset(layout, rank);

@@ -16,8 +16,10 @@ class CheckTask final : public Task {
 public:
   CheckTask(const TaskContext &context, const Check &op,
             std::unique_ptr<Communicator> communicator)
-      : op(op), source(context.memory.address(op.source)),
-        looks(context.computes), communicator(std::move(communicator)) {
+      : op(op),
+        source(op.source ? context.memory.address(*op.source) : Address()),
+        looks(context.computes && op.source),
+        communicator(std::move(communicator)) {
     if (!this->communicator)
       return;
     verdicts.resize(context.program.group(op.axes, context.rank).size());

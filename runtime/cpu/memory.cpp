@@ -84,7 +84,7 @@ std::vector<char *> addresses(const std::vector<RankBuffers> &tensors,
                               size_t place) {
   std::vector<char *> list;
   for (const RankBuffers &buffers : tensors)
-    list.push_back(buffers.empty()
+    list.push_back(buffers.empty() || !buffers[place] // not of this rank
                        ? nullptr
                        : static_cast<HostBuffer &>(*buffers[place]).data());
   return list;

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "cts/support.h"
+#include "cts/stages.h"
 
 #include <cmath>
 
@@ -183,7 +183,7 @@ TEST(CheckVerify, Operands) {
   q.op<Check>(1).type = kF32;
   q.expect("command 1 'truth' of rank 0: check of f32, expected i1");
   Checked r({{"data", 2}});
-  r.op<Check>(0).source.bytes = 6;
+  r.op<Check>(0).source->bytes = 6;
   r.expect("check of 6 bytes of f32");
   Checked s({{"data", 2}});
   s.op<Check>(0).axes = {3};
@@ -230,6 +230,68 @@ TEST(CheckVerify, AgreesBetweenRanks) {
             program.rankPrograms[1].commands[1]);
   p.expect("rank program 1 runs check_truth of command 1 'truth', expected "
            "check_finite of command 0 'finite' as in rank program 0");
+}
+
+/// Point 0 has no loss, and learns of that of point 1 before it updates.
+TEST(CheckStages, ReachAllPoints) {
+  Watchdog watchdog(60);
+  Stages p;
+  auto session = startTwin(p.b);
+  ASSERT_TRUE(session);
+  F good = p.randomInput(1), bad = p.randomInput(2);
+  set(*session, "input", "x", p.input(good));
+  EXPECT_OK(session->step());
+  bad.back() = NAN; // of the second rank of point 1
+  set(*session, "input", "x", p.input(bad));
+  Status status = session->step();
+  expectError(status, "step 2, command");
+  expectError(status, "'loss': loss is nan, expected a finite value");
+  EXPECT_EQ(status.kind(), ErrorKind::NotFinite);
+  for (const char *name : {"first", "second"})
+    EXPECT_EQ(valuesOf<float>(argument(*session, "parameter", name)),
+              p.updated(good, name[0] == 'f' ? p.kRows - 1 : 0));
+}
+
+TEST(CheckStages, VerdictsMissNoPoint) {
+  Stages p;
+  for (size_t i = 0; i < 2; ++i)
+    p.check(i).axes = {1};
+  expectError(verifyProgram(p.b.get()),
+              "does not reach rank program 1, expected a group that has ranks "
+              "of all rank programs");
+  Stages q;
+  q.check(1).source.reset();
+  expectError(verifyProgram(q.b.get()),
+              "'loss' has no source on any rank of its group, expected one "
+              "that has the value");
+  Stages r;
+  std::erase_if(r.b.mutableProgram().rankPrograms[0].commands,
+                [](const Command &command) { return command.name == "loss"; });
+  expectError(verifyProgram(r.b.get()),
+              "rank program 1 waits in check_finite of command");
+  Stages s;
+  auto &commands = s.b.mutableProgram().rankPrograms[0].commands;
+  std::swap(commands.end()[-1], commands.end()[-2]);
+  expectError(verifyProgram(s.b.get()),
+              "of rank 0 writes argument 'parameter/first' [0, 24) before");
+  // A value that all have, which no group has to combine, is combined too.
+  Stages t;
+  for (size_t i = 0; i < 2; ++i)
+    t.check(i).axes = {};
+  expectError(verifyProgram(t.b.get()), "does not reach rank program 1");
+}
+
+TEST(CheckStages, AreThoseOfTheFile) {
+  Stages p;
+  Expected<Bytes> bytes = p.b.finish();
+  ASSERT_TRUE(bytes.ok()) << bytes.status().message();
+  Expected<Program> loaded = loadProgram(*bytes);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  std::string text = printProgram(*loaded);
+  EXPECT_EQ(text, printProgram(p.b.get()));
+  EXPECT_NE(text.find("{pipe,data} loss f32 of other ranks"), text.npos)
+      << text;
+  EXPECT_NE(text.find("form data: gather(0), pipe: at(1)"), text.npos) << text;
 }
 
 } // namespace

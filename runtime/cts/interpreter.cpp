@@ -90,6 +90,15 @@ bool isFirst(const Program &program, const std::vector<uint32_t> &axes,
   return true;
 }
 
+/// Whether the rank has a slice.
+bool isHere(const Program &program, const Form &form, int64_t rank) {
+  std::vector<int64_t> point = unflatten(rank, sizesOf(program.mesh));
+  for (const AxisPoint &at : form.at)
+    if (point[at.axis] != at.point)
+      return false;
+  return true;
+}
+
 /// Where an element of the rank's slice lies in the whole tensor.
 template <typename Entry>
 int64_t wholeIndex(const Program &program, const Entry &entry, int64_t rank,
@@ -119,7 +128,8 @@ void gather(const Program &program, const Entry &entry,
   int64_t count = numElements(entry.localShape);
   for (bool first : {true, false}) // the first terms are set, others added
     for (int64_t rank = 0; rank < int64_t(slices.size()); ++rank) {
-      if (isFirst(program, entry.form.reduce, rank) != first)
+      if (!isHere(program, entry.form, rank) ||
+          isFirst(program, entry.form.reduce, rank) != first)
         continue;
       for (int64_t i = 0; i < count; ++i) {
         int64_t at = wholeIndex(program, entry, rank, i);
@@ -215,10 +225,14 @@ Interpreter::Interpreter(const Program &program)
     const auto &own = program.rankPrograms[program.rankToProgram[rank]];
     for (const Arena &arena : own.arenas)
       memory[rank].arenas.push_back(Bytes(size_t(arena.bytes)));
+    auto zerosOf = [&](const auto &entry) {
+      return isHere(program, entry.form, int64_t(rank)) ? localZeros(entry)
+                                                        : Bytes();
+    };
     for (const Argument &argument : program.arguments)
-      memory[rank].arguments.push_back(localZeros(argument));
+      memory[rank].arguments.push_back(zerosOf(argument));
     for (const Result &result : program.results)
-      memory[rank].results.push_back(localZeros(result));
+      memory[rank].results.push_back(zerosOf(result));
     for (const Constant &constant : program.constants)
       memory[rank].constants.push_back(constant.data);
     for (const Command &command : own.commands) {
@@ -242,6 +256,8 @@ void Interpreter::setArgument(uint32_t index, const void *whole) {
   const Argument &argument = program.arguments[index];
   for (size_t rank = 0; rank < memory.size(); ++rank)
     for (int64_t i = 0; i < numElements(argument.localShape); ++i) {
+      if (!isHere(program, argument.form, int64_t(rank)))
+        continue;
       int64_t from = wholeIndex(program, argument, int64_t(rank), i);
       size_t width = size_t(elementBytes(argument.type));
       char *to =
@@ -287,69 +303,87 @@ Status Interpreter::step() {
   for (bool more = true; more && status.ok();) {
     for (size_t rank = 0; rank < memory.size() && status.ok(); ++rank)
       status = runUntilMeeting(int64_t(rank));
-    more = meets(0);
+    std::vector<int64_t> members = findMeeting();
+    more = !members.empty();
     if (status.ok() && more)
-      status = meet();
+      status = meet(members);
   }
+  for (size_t rank = 0; rank < memory.size() && status.ok(); ++rank)
+    EXPECT_TRUE(isAtEnd(int64_t(rank))) << "rank " << rank << " waits";
   for (size_t rank = 0; rank < memory.size() && status.isRefusal(); ++rank)
     EXPECT_EQ(memory[rank].arguments, before[rank].arguments)
         << "a refused step wrote what outlives it";
   return status;
 }
 
-bool Interpreter::meets(int64_t rank) const {
-  if (next[size_t(rank)] == turns[size_t(rank)].size())
-    return false;
-  const Operation &op =
-      turns[size_t(rank)][next[size_t(rank)]].command->operation;
-  const auto *check = std::get_if<Check>(&op);
-  return std::holds_alternative<Collective>(op) ||
-         (check && !check->axes.empty());
+/// The ranks of a group: those that differ in `axes` only.
+std::vector<int64_t> Interpreter::group(const std::vector<uint32_t> &axes,
+                                        int64_t rank) const {
+  Shape mesh = sizesOf(program.mesh);
+  auto restOf = [&](int64_t each) {
+    std::vector<int64_t> rest = unflatten(each, mesh);
+    for (uint32_t axis : axes)
+      rest[axis] = 0;
+    return rest;
+  };
+  std::vector<int64_t> members;
+  for (int64_t other = 0; other < int64_t(memory.size()); ++other)
+    if (restOf(other) == restOf(rank))
+      members.push_back(other);
+  return members;
+}
+
+/// Who takes part in the next command; empty: the rank alone, or it has ended.
+std::vector<int64_t> Interpreter::membersOf(int64_t rank) const {
+  if (isAtEnd(rank))
+    return {};
+  const Operation &op = head(rank).command->operation;
+  if (const auto *collective = std::get_if<Collective>(&op))
+    return group(collective->axes, rank);
+  if (const auto *check = std::get_if<Check>(&op);
+      check && !check->axes.empty())
+    return group(check->axes, rank);
+  const auto *transfer = std::get_if<Transfer>(&op);
+  if (!transfer)
+    return {};
+  std::vector<int64_t> ends = group({transfer->axis}, rank);
+  return {ends[size_t(transfer->from)], ends[size_t(transfer->to)]};
 }
 
 Status Interpreter::runUntilMeeting(int64_t rank) {
-  size_t &turn = next[size_t(rank)];
   Status status;
-  while (status.ok() && turn < turns[size_t(rank)].size() && !meets(rank))
-    status = run(rank, turns[size_t(rank)][turn++]);
+  while (status.ok() && !isAtEnd(rank) && membersOf(rank).empty())
+    status = run(rank, turns[size_t(rank)][next[size_t(rank)]++]);
   return status;
 }
 
-/// Ranks that differ in `axes` only, ascending.
-std::vector<std::vector<int64_t>>
-Interpreter::groups(const std::vector<uint32_t> &axes) const {
-  Shape mesh = sizesOf(program.mesh);
-  std::map<std::vector<int64_t>, std::vector<int64_t>> byRest;
+/// Members that have all come to one meeting; empty: there are none.
+std::vector<int64_t> Interpreter::findMeeting() const {
   for (int64_t rank = 0; rank < int64_t(memory.size()); ++rank) {
-    std::vector<int64_t> rest = unflatten(rank, mesh);
-    for (uint32_t axis : axes)
-      rest[axis] = 0;
-    byRest[rest].push_back(rank);
+    std::vector<int64_t> members = membersOf(rank);
+    bool areThere = !members.empty();
+    for (int64_t member : members)
+      areThere = areThere && membersOf(member) == members;
+    if (areThere)
+      return members;
   }
-  std::vector<std::vector<int64_t>> list;
-  for (auto &[rest, members] : byRest)
-    list.push_back(members);
-  return list;
+  return {};
 }
 
-/// Every rank has come to the same collective or combined check.
-Status Interpreter::meet() {
+Status Interpreter::meet(const std::vector<int64_t> &members) {
   std::vector<Turn> now;
-  for (size_t rank = 0; rank < memory.size(); ++rank) {
-    EXPECT_TRUE(meets(int64_t(rank))) << "rank " << rank << " is not there";
-    now.push_back(turns[rank][next[rank]++]);
-  }
+  for (int64_t member : members)
+    now.push_back(turns[size_t(member)][next[size_t(member)]++]);
   const Operation &op = now[0].command->operation;
-  if (const auto *collective = std::get_if<Collective>(&op)) {
-    for (const std::vector<int64_t> &group : groups(collective->axes))
-      exchange(group, now);
-    return Status::success();
-  }
-  for (const auto &group : groups(std::get<Check>(op).axes))
-    for (int64_t rank : group)
-      if (Status status = look(rank, now[size_t(rank)]); !status.ok())
-        return status;
-  return Status::success();
+  if (std::holds_alternative<Collective>(op))
+    exchange(members, now);
+  if (std::holds_alternative<Transfer>(op))
+    transfer(members, now);
+  Status status;
+  for (size_t i = 0; i < members.size() && status.ok(); ++i)
+    if (std::holds_alternative<Check>(op))
+      status = look(members[i], now[i]);
+  return status;
 }
 
 char *Interpreter::at(int64_t rank, const BufferRef &ref, int64_t iteration) {
@@ -579,27 +613,40 @@ Bytes Exchange::resultOf(size_t me, const std::vector<Bytes> &sources) const {
 
 void Interpreter::exchange(const std::vector<int64_t> &group,
                            const std::vector<Turn> &now) {
-  auto opOf = [&](int64_t rank) -> const Collective & {
-    return std::get<Collective>(now[size_t(rank)].command->operation);
+  auto opOf = [&](size_t member) -> const Collective & {
+    return std::get<Collective>(now[member].command->operation);
   };
-  int64_t iteration = now[size_t(group[0])].iteration;
+  int64_t iteration = now[0].iteration;
   std::vector<Bytes> sources;
-  for (int64_t rank : group) {
-    const char *from = at(rank, opOf(rank).source, iteration);
-    sources.push_back(Bytes(from, from + opOf(rank).source.bytes));
+  for (size_t i = 0; i < group.size(); ++i) {
+    const char *from = at(group[i], opOf(i).source, iteration);
+    sources.push_back(Bytes(from, from + opOf(i).source.bytes));
   }
-  Exchange exchange(opOf(group[0]), int64_t(group.size()));
+  Exchange exchange(opOf(0), int64_t(group.size()));
   for (size_t me = 0; me < group.size(); ++me) {
     Bytes result = exchange.resultOf(me, sources);
     std::copy(result.begin(), result.end(),
-              at(group[me], opOf(group[me]).destination, iteration));
+              at(group[me], opOf(me).destination, iteration));
   }
+}
+
+void Interpreter::transfer(const std::vector<int64_t> &ends,
+                           const std::vector<Turn> &now) {
+  const auto &sent = std::get<Transfer>(now[0].command->operation);
+  const auto &received = std::get<Transfer>(now[1].command->operation);
+  EXPECT_EQ(sent.tag, received.tag);
+  ASSERT_EQ(sent.source.bytes, received.destination.bytes);
+  const char *from = at(ends[0], sent.source, now[0].iteration);
+  std::copy(from, from + sent.source.bytes,
+            at(ends[1], received.destination, now[1].iteration));
 }
 
 Status Interpreter::look(int64_t rank, const Turn &turn) {
   const auto &op = std::get<Check>(turn.command->operation);
-  const char *data = at(rank, op.source, turn.iteration);
-  for (int64_t i = 0; i < op.source.bytes / elementBytes(op.type); ++i) {
+  if (!op.source)
+    return Status::success();
+  const char *data = at(rank, *op.source, turn.iteration);
+  for (int64_t i = 0; i < op.source->bytes / elementBytes(op.type); ++i) {
     double value = loadNumber(op.type, data, i);
     if (op.kind == CheckKind::Truth && value == 0)
       return Status::error(op.message, ErrorKind::NotTrue);

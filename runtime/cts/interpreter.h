@@ -7,10 +7,10 @@
 //===----------------------------------------------------------------------===//
 //
 // A Program read in the plainest way: one thread, commands in the order of the
-// list, every rank up to its next collective, products and collectives element
-// by element. Queues and events are not looked at. It shares no code with the
-// executor and the communicators, so that what both get wrong must be wrong
-// twice.
+// list, every rank up to its next meeting with others, products and collectives
+// element by element. Queues and events are not looked at. It shares no code
+// with the executor and the communicators, so that what both get wrong must be
+// wrong twice.
 //
 //===----------------------------------------------------------------------===//
 
@@ -57,11 +57,18 @@ private:
   using Kernel = void (*)(void *const *, const int64_t *);
 
   char *at(int64_t rank, const BufferRef &ref, int64_t iteration);
-  std::vector<std::vector<int64_t>>
-  groups(const std::vector<uint32_t> &axes) const;
+  std::vector<int64_t> group(const std::vector<uint32_t> &axes,
+                             int64_t rank) const;
   Status runUntilMeeting(int64_t rank);
-  bool meets(int64_t rank) const;
-  Status meet();
+  bool isAtEnd(int64_t rank) const {
+    return next[size_t(rank)] == turns[size_t(rank)].size();
+  }
+  const Turn &head(int64_t rank) const {
+    return turns[size_t(rank)][next[size_t(rank)]];
+  }
+  std::vector<int64_t> membersOf(int64_t rank) const;
+  std::vector<int64_t> findMeeting() const;
+  Status meet(const std::vector<int64_t> &members);
 
   Status run(int64_t rank, const Turn &turn);
   Status launch(int64_t rank, const Turn &turn);
@@ -71,6 +78,7 @@ private:
   void convolve(int64_t rank, const Convolution &op, int64_t iteration);
   void fill(int64_t rank, const Fill &op, int64_t iteration);
   void exchange(const std::vector<int64_t> &group, const std::vector<Turn> &);
+  void transfer(const std::vector<int64_t> &ends, const std::vector<Turn> &);
   Status look(int64_t rank, const Turn &turn);
 
   const Program &program;

@@ -9,6 +9,7 @@
 #include "core/registry.h"
 #include "cts/fabrics.h"
 #include "cts/paired_fabric.h"
+#include "cts/stages.h"
 #include "cts/training_step.h"
 
 #ifdef TANDEM_GLOO
@@ -229,6 +230,33 @@ TEST(Job, SaysWhatIsWrong) {
   expectError(
       session->setArgument(0, Tensor(ElementType::F32, {8, 4}).view(), 4),
       "root is rank 4, expected one below 4");
+}
+
+/// Each party has a part of the points, and of the axis within them.
+TEST_P(JobTest, RunsStages) {
+  if (fabric() == "paired")
+    GTEST_SKIP() << "has no transfers";
+  Stages p(ranks() / 2);
+  create(p.b);
+  F values = p.randomInput(3);
+  both([&](int64_t party, Session &session) {
+    // Only the root has the values; each party asks for all.
+    Tensor x = p.input(values);
+    int input = session.findArgument("input", "x");
+    EXPECT_OK(session.setArgument(uint32_t(input), x.view(), 0));
+    EXPECT_OK(session.step());
+    EXPECT_EQ(valuesOf<float>(result(session, "output", "y")), values) << party;
+    EXPECT_EQ(valuesOf<float>(argument(session, "parameter", "first")),
+              p.updated(values, p.kRows - 1));
+    EXPECT_EQ(valuesOf<float>(argument(session, "parameter", "second")),
+              p.updated(values, 0));
+    x.data.back() = 0xff, (&x.data.back())[-1] = 0xff; // nan
+    EXPECT_OK(session.setArgument(uint32_t(input), x.view()));
+    Status status = session.step();
+    expectError(status, "loss is nan");
+    EXPECT_EQ(valuesOf<float>(argument(session, "parameter", "first")),
+              p.updated(values, p.kRows - 1));
+  });
 }
 
 } // namespace

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "cts/children.h"
+#include "cts/stages.h"
 #include "tandem_rt/safetensors.h"
 
 namespace tandem::rt::cts {
@@ -242,6 +243,59 @@ TEST_F(ProcessesTest, ARefusalIsThatOfAll) {
               "step 1, command 2 'check loss': loss is nan, expected a finite "
               "value\n");
   EXPECT_FALSE(std::filesystem::exists(at("saved")));
+}
+
+/// A stage that ends, or that is not heard of any more, in its transfers.
+TEST_F(ProcessesTest, AStageThatIsLostIsTheErrorOfTheOther) {
+  timeout = "3";
+  write("stages", *Stages(1).b.finish());
+  for (size_t victim : {1, 0})
+    for (int signal : {SIGKILL, SIGSTOP}) {
+      std::vector<Child> children =
+          startAll(2, {at("stages"), "--steps=1000000000"});
+      children[0].readUntil("step 20");
+      auto begin = Clock::now();
+      children[victim].signal(signal);
+      std::string error = errorOfEnd(children[1 - victim]);
+      EXPECT_EQ(error.find("process " + std::to_string(victim) + " ("), 0u)
+          << error;
+      EXPECT_NE(error.find(signal == SIGKILL ? "ended without a word"
+                                             : "has not been heard of for"),
+                error.npos)
+          << error;
+      EXPECT_LT(Clock::now() - begin, 20s);
+    }
+}
+
+/// It is heard of, but never comes to its transfer.
+TEST_F(ProcessesTest, AStageThatNeverSendsIsFound) {
+  timeout = "3";
+  ProgramBuilder b({{"pipe", 2}});
+  uint32_t code = b.addCodeObject("kernels", kernelImage());
+  uint32_t other = b.addRankProgram();
+  b.setRankPrograms(0, std::vector<uint32_t>{0, other});
+  Transfer op{0, 1, 0, ElementType::F32, {1}};
+  b.setArena(4);
+  b.launch({.name = "1F0 stuck"}, code, "stay", {}, {b.arena(0, 4)}, {1});
+  b.waitEvent(b.transferQueue(1, 0), b.recordEvent(0));
+  b.send({.name = "send"}, op, b.arena(0, 4));
+  b.setCurrent(0);
+  b.setArena(4);
+  b.receive({.name = "receive"}, op, b.arena(0, 4));
+  Expected<Bytes> program = b.finish();
+  EXPECT_OK(program.status());
+  write("stuck", *program);
+  std::vector<Child> children = startAll(2, {at("stuck")});
+  std::string error = errorOfEnd(children[0]);
+  EXPECT_NE(error.find("rank 1 did not come within 3000 ms"), error.npos)
+      << error;
+  EXPECT_NE(error.find("'receive'"), error.npos) << error;
+  EXPECT_EQ(children[1].finish(25s), 1) << children[1].getText();
+  EXPECT_NE(children[1].getText().find("process 1 ends: a command of its step "
+                                       "goes on 6000 ms after the job has "
+                                       "failed"),
+            std::string::npos)
+      << children[1].getText();
 }
 
 } // namespace

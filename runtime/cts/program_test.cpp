@@ -241,7 +241,7 @@ TEST(Verify, CollectivesAgreeBetweenRanks) {
 /// One rank would refuse the step, the others update.
 TEST(Verify, ChecksAgreeBetweenRanks) {
   HandOver p;
-  Check check{CheckKind::Finite, ElementType::F32, p.sum, "sum", {}};
+  Check check{CheckKind::Finite, ElementType::F32, p.sum, "sum", {0, 1}};
   p.b.add({.name = "check"}, check);
   giveRankOneItsOwn(p);
   EXPECT_OK(verifyProgram(p.b.get()));
@@ -454,9 +454,9 @@ TEST(Load, SaysWhatIsWrong) {
   size_t root = load(bytes, 0, uint32_t());
   size_t vtable = size_t(int64_t(root) - load(bytes, root, int32_t()));
   Bytes newer = bytes;
-  newer[root + load(bytes, vtable + 4, uint16_t())] = 5;
+  newer[root + load(bytes, vtable + 4, uint16_t())] = 6;
   expectError(loadProgram(newer).status(),
-              "program has version 5, this runtime reads version 4");
+              "program has version 6, this runtime reads version 5");
   Bytes flipped = bytes;
   flipped[flipped.size() - 3] ^= 4;
   expectError(loadProgram(flipped).status(), "content hash is ");

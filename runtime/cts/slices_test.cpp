@@ -157,5 +157,64 @@ TEST(RankSlices, HalfLoadedValuesAreDamaged) {
   EXPECT_OK(session->step(inputs));
 }
 
+/// Ranks at another point have nothing.
+TEST(RankSlices, AreOfOnePoint) {
+  Form form = formOf({1, {1}}, {});
+  form.at = {{0, 1}};
+  Holder holder(form);
+  auto session = start(holder.b);
+  F iota(24);
+  std::iota(iota.begin(), iota.end(), 0.0f);
+  set(*session, "parameter", "w", tensorOf({4, 6}, iota));
+  EXPECT_EQ(valuesOf<float>(argument(*session, "parameter", "w")), iota);
+  std::vector<Slice> slices = slicesOf(*session, "parameter", "w");
+  ASSERT_EQ(slices.size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(slices[i].rank, int64_t(2 + i));
+    EXPECT_EQ(slices[i].offsets, (Shape{int64_t(2 * i), 0}));
+    F found(12);
+    EXPECT_OK(session->readSlice(0, slices[i].rank, 0, bytesOf(found)));
+    EXPECT_EQ(found, boxOfIota(slices[i]));
+  }
+  F room(12);
+  expectError(session->readSlice(0, 1, 0, bytesOf(room)),
+              "slice of 'parameter/w' of rank 1, expected one of form model: "
+              "gather(0), "
+              "data: at(1)");
+}
+
+TEST(RankSlices, AreOfAPointThatExists) {
+  auto expect = [](std::vector<AxisPoint> at, const std::string &error) {
+    Form form = formOf({1, {1}}, {});
+    form.at = std::move(at);
+    expectError(Holder(form).b.finish().status(), error);
+  };
+  expect({{0, 2}}, "form is at point 2 of axis 'data', expected one of its 2 "
+                   "points");
+  expect({{0, -1}}, "form is at point -1 of axis 'data'");
+  expect({{1, 0}}, "form uses axis 'model' twice");
+  expect({{7, 0}}, "form names axis 7 of a mesh with 2 axes");
+}
+
+/// A command of another point has no address for it.
+TEST(RankSlices, AreReadWhereTheyAre) {
+  Form here, there;
+  here.at = {{0, 0}}, there.at = {{0, 1}};
+  ProgramBuilder b({{"pipe", 2}});
+  uint32_t w = b.addArgument(
+      {"parameter", "w", ElementType::F32, {4}, {}, here, -1, {}});
+  b.setArena(16);
+  b.add({.name = "read"}, Copy{b.argument(w), b.arena(0, 16)});
+  expectError(verifyProgram(b.get()),
+              "command 0 'read' of rank 1: buffer is argument 'parameter/w' "
+              "[0, 16), which the rank does not hold: its form is pipe: at(0)");
+  b.addUpdate(w);
+  b.mutableProgram().results[0].form = there;
+  b.mutableProgram().results[0].form.dims.resize(1);
+  expectError(verifyProgram(b.get()),
+              "has form pipe: at(1) and lies in an argument of form pipe: "
+              "at(0)");
+}
+
 } // namespace
 } // namespace tandem::rt::cts

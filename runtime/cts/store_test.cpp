@@ -350,5 +350,20 @@ TEST(Spaces, HoldWhatTheProgramPutsThere) {
               "expected f32[4] form full in far as in the program");
 }
 
+TEST(Store, ComparesPoints) {
+  std::vector<Axis> mesh = {{"pipe", 2}};
+  auto store = std::make_shared<ValueStore>();
+  auto valueAt = [&](int64_t point) {
+    Form form;
+    form.at = {{0, point}};
+    return holder(mesh, {"parameter", "w", ElementType::F32, {4}, {}, form});
+  };
+  EXPECT_OK(attach(*valueAt(0), store));
+  EXPECT_OK(attach(*valueAt(0), store));
+  expectError(attach(*valueAt(1), store),
+              "'parameter/w' is f32[4] form pipe: at(0) in host in the store, "
+              "expected f32[4] form pipe: at(1) in host as in the program");
+}
+
 } // namespace
 } // namespace tandem::rt::cts

@@ -243,7 +243,7 @@ Status Lister::makeChecks(const std::vector<int64_t> &group, Met &met) {
     const auto &op = std::get<Check>(entry.command->operation);
     size_t member =
         size_t(std::ranges::find(group, rank.number) - group.begin());
-    Made judge = makeJudge(from.gpu, op, rank.memory.address(op.source),
+    Made judge = makeJudge(from.gpu, op, rank.memory.address(*op.source),
                            *verdicts, member, entry.count);
     Made refuse = makeRefuse(from.gpu, *verdicts, group.size(),
                              refusalOf(met.places[i], entry));

@@ -33,7 +33,7 @@
 namespace tandem::rt {
 
 /// Readers accept exactly this version of the format.
-inline constexpr uint32_t kProgramVersion = 4;
+inline constexpr uint32_t kProgramVersion = 5;
 /// Of memory of the host, in bytes: a cache line, and the widest vector.
 inline constexpr int64_t kHostAlignment = 64;
 /// No memory space has a larger one.
@@ -108,11 +108,20 @@ struct DimForm {
   std::vector<uint32_t> axes = {}; ///< Indices into the mesh, ascending.
 };
 
+/// One point of an axis.
+struct AxisPoint {
+  uint32_t axis = 0;
+  int64_t point = 0; ///< From 0, below the size of the axis.
+};
+
 /// The form of a tensor over the whole mesh. Axes that are not named are full.
 struct Form {
   std::vector<DimForm> dims = {}; ///< One per dimension.
   std::vector<uint32_t> reduce =
       {}; ///< Axes along which each point holds a term.
+  /// Only ranks at these points have a slice; others hold nothing, and have no
+  /// memory for it. By axis, ascending. The local shape is that of full.
+  std::vector<AxisPoint> at = {};
 };
 
 /// `coefficient` times the rank's coordinate on a mesh axis.
@@ -418,10 +427,14 @@ inline constexpr unsigned kNumCheckKinds = 2;
 /// all ranks; else the verdicts of the group over `axes`, a collective of that
 /// group, are combined: one refusal, and all refuse with the error of the first
 /// member that did. Over the axes not named the value is equal.
+///
+/// A member without a source does not have the value: it takes part in the
+/// verdict, and finds nothing wrong. Each group has a member with a source, and
+/// ranks of every rank program: a verdict reaches all of them.
 struct Check {
   CheckKind kind = CheckKind::Finite;
   ElementType type = ElementType::F32;
-  BufferRef source = {};
+  std::optional<BufferRef> source = {};
   /// Finite: what is looked at ("loss" gives "loss is nan, expected a finite
   /// value"). Truth: the whole error.
   std::string message = {};
@@ -541,6 +554,9 @@ struct Program {
 /// Product of the extents.
 int64_t numElements(const Shape &shape);
 
+/// Whether a rank has a slice of a tensor of this form.
+bool holds(const Program &program, const Form &form, int64_t rank);
+
 /// The shape that one rank holds. Fails where an extent does not divide.
 Expected<Shape> localShapeOf(const Program &program, const Shape &globalShape,
                              const Form &form);
@@ -548,12 +564,12 @@ Expected<Shape> localShapeOf(const Program &program, const Shape &globalShape,
 /// Everything that can be known without running:
 ///  * forms, shapes, updates, ranks, spaces, queues, symbols' objects and axes
 ///    are consistent, and no number is too large for 64 bits;
-///  * every buffer lies in its space, for every rank and iteration;
+///  * every buffer lies in its space, for every rank and iteration, and the
+///    rank holds what it lies in;
 ///  * every event is recorded, once, before it is waited for, in its iteration;
 ///  * collectives and transfers agree on all ranks that take part, and all
-///  ranks
-///    that run their listings in order come to their ends; checks are those of
-///    all ranks;
+///    ranks that run their listings in order come to their ends; checks are
+///    those of all ranks, and their verdicts reach all rank programs;
 ///  * commands of different queues that touch the same bytes, one of them
 ///    writing, are ordered by events, in one iteration and from one to the
 ///    next;

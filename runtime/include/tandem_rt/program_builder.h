@@ -30,6 +30,7 @@
 
 #include "tandem_rt/program.h"
 
+#include <span>
 #include <utility>
 
 namespace tandem::rt {
@@ -81,7 +82,14 @@ public:
 
   /// Adds a rank program and makes it the current one.
   uint32_t addRankProgram();
+  /// What is added next goes to this one, behind a Repeat that it ends with.
+  void setCurrent(uint32_t rankProgram) {
+    currentProgram = rankProgram;
+    inRepeat = false;
+  }
   void setRankProgram(int64_t rank, uint32_t rankProgram);
+  /// Each rank gets the rank program of its point on the axis: one per point.
+  void setRankPrograms(uint32_t axis, std::span<const uint32_t> ofPoints);
   /// Sets the size of arena 0 of the current rank program.
   void setArena(int64_t bytes);
   /// One more arena of the current rank program.
@@ -105,6 +113,15 @@ public:
                Launch{codeObject, std::move(symbol), std::move(inputs),
                       std::move(outputs), std::move(scalars)});
   }
+  /// The queue "FROM to TO" of transfers between two points of the pipe axis,
+  /// made when it is first asked for.
+  uint32_t transferQueue(int64_t from, int64_t to);
+  /// The end of a transfer that sends, or receives, on the queue of its points,
+  /// which it sets, as well as the buffer. `op` says axis, points, type, shape
+  /// and tag.
+  uint32_t send(CommandInfo info, Transfer op, BufferRef source);
+  uint32_t receive(CommandInfo info, Transfer op, BufferRef destination);
+
   /// Records a new event on a queue; returns the event.
   uint32_t recordEvent(uint32_t queue);
   void waitEvent(uint32_t queue, uint32_t event);
