@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "cts/stages.h"
 #include "cts/timelines.h"
 
 #include <filesystem>
@@ -187,6 +188,134 @@ TEST_F(PredictTest, AnEventThatNeverComesIsAnError) {
   s.timeline.head.rankPrograms[0][s.ready].event = 99;
   expectError(predict(s, R"({"0": 1, "4": 1, "7": 1})", R"({"3": 1})").status(),
               "rank 0 waits in command 6 '' for what never comes");
+}
+
+/// A Program of stages, each command with the time of its kind.
+struct Predicted {
+  Predicted(const ProgramBuilder &b, const std::string &path,
+            std::map<char, double> micros, double transfer, double latency) {
+    CommandTimes times{"0123", "a test"};
+    for (const RankProgram &rankProgram : b.get().rankPrograms) {
+      auto &seconds = times.seconds.emplace_back();
+      auto &moves = times.collectives.emplace_back();
+      auto &latencies = times.latency.emplace_back();
+      for (const Command *command : rankProgram.listing())
+        if (isComputation(*command))
+          seconds[command->id] = micros[command->name[1]] * 1e-6;
+        else if (std::holds_alternative<Transfer>(command->operation)) {
+          moves[command->id] = transfer * 1e-6;
+          latencies[command->id] = latency * 1e-6;
+        }
+    }
+    std::remove(path.c_str());
+    EXPECT_OK(writeTimes(times, path));
+    head = headOf(b.get(), "0123");
+    auto made = predictTimeline(head, path);
+    EXPECT_OK(made.status());
+    timeline = std::move(*made);
+  }
+  /// When the n-th command of that name ran on a rank.
+  Span when(int64_t rank, const std::string &name, size_t number = 0) const {
+    for (const TraceEvent &event : timeline.events)
+      if (event.rank == rank && head[event].name == name && number-- == 0)
+        return {double(event.begin) / 1e3, double(event.end) / 1e3};
+    ADD_FAILURE() << name << " has not run";
+    return {};
+  }
+  TimelineHead head;
+  Timeline timeline;
+};
+
+TEST_F(PredictTest, TransfersAreQueuesOfTheirOwn) {
+  Stages p;
+  Predicted made(p.b, path, {{'F', 10}, {'B', 20}, {'U', 1}}, 5, 1);
+  for (int64_t data : {0, 1}) { // ranks 0 and 1 at point 0, 2 and 3 at point 1
+    EXPECT_EQ(made.when(data, "0F1 work"), Span(10, 20));
+    EXPECT_EQ(made.when(data, "send", 0), Span(10, 15));
+    EXPECT_EQ(made.when(data, "send", 1), Span(20, 25));
+    EXPECT_EQ(made.when(2 + data, "receive", 0), Span(0, 15));
+    EXPECT_EQ(made.when(2 + data, "receive", 1), Span(15, 25));
+    EXPECT_EQ(made.when(2 + data, "1F1 work"), Span(25, 35));
+    EXPECT_EQ(made.when(2 + data, "1B1 work"), Span(55, 75));
+    EXPECT_EQ(made.when(2 + data, "send", 0), Span(55, 60));
+    EXPECT_EQ(made.when(data, "0B0 work"), Span(60, 80));
+    EXPECT_EQ(made.when(data, "0B1 work"), Span(80, 100));
+    EXPECT_EQ(made.when(2 + data, "1U update"), Span(100, 101));
+  }
+  Expected<Report> report = makeReport(made.timeline, &made.timeline);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_EQ(report->pipeAxis, "pipe");
+  ASSERT_EQ(report->points.size(), 2u);
+  EXPECT_NEAR(report->points[0].bubble, 40.0 / 101, 1e-9);
+  EXPECT_NEAR(*report->points[1].predicted, 40.0 / 101, 1e-9);
+  EXPECT_NE(printText(*report).find("bubble"), std::string::npos);
+  EXPECT_NE(printJson(*report).find("\"pipe_axis\": \"pipe\""),
+            std::string::npos);
+  // As a file it is the same.
+  auto again = parse(textOf(made.timeline));
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(textOf(*again), textOf(made.timeline));
+}
+
+/// Two that a point sends at once share its link; what it gets does not.
+TEST_F(PredictTest, TransfersShareALinkInEachDirection) {
+  ProgramBuilder b({{"pipe", 3}});
+  b.setArena(64);
+  auto op = [](int64_t from, int64_t to) {
+    return Transfer{0, from, to, ElementType::F32, {4}};
+  };
+  std::vector<uint32_t> numbers = {0, b.addRankProgram(), b.addRankProgram()};
+  b.setRankPrograms(0, numbers);
+  for (uint32_t number : numbers) {
+    b.setCurrent(number);
+    b.setArena(64);
+    b.add({.name = "0F0"}, Fill{b.arena(0, 64), {0}});
+    uint32_t filled = b.recordEvent(0);
+    for (auto [from, to] : {std::pair(0, 1), {0, 2}, {1, 0}}) {
+      if (number != uint32_t(from) && number != uint32_t(to))
+        continue;
+      b.waitEvent(b.transferQueue(from, to), filled);
+      BufferRef place = b.arena(16 * (from + to), 16);
+      if (number == uint32_t(from))
+        b.send({.name = "send"}, op(from, to), b.arena(0, 16));
+      else
+        b.receive({.name = "receive"}, op(from, to),
+                  b.arena(48 - 16 * from, 16));
+    }
+  }
+  EXPECT_OK(verifyProgram(b.get()));
+  Predicted made(b, path, {{'F', 10}}, 21, 1);
+  EXPECT_EQ(made.when(0, "send", 0), Span(10, 51));
+  EXPECT_EQ(made.when(0, "send", 1), Span(10, 51));
+  EXPECT_EQ(made.when(2, "receive"), Span(10, 51));
+  EXPECT_EQ(made.when(1, "send"), Span(10, 31));
+}
+
+TEST_F(PredictTest, PicturesHaveTheColoursOfActions) {
+  TimelineCommand command;
+  for (auto [name, action] : {std::pair("0F3 matmul", 'F'),
+                              {"12I0", 'I'},
+                              {"0U adam", 'U'},
+                              {"1B1 x", 'B'},
+                              {"0W1 x", 'W'},
+                              {"F3 x", '\0'},
+                              {"0Fast", '\0'},
+                              {"0X1", '\0'},
+                              {"12", '\0'},
+                              {"", '\0'}}) {
+    command.name = name;
+    EXPECT_EQ(actionOf(command), action) << name;
+  }
+  Stages p;
+  Predicted made(p.b, path, {{'F', 10}, {'B', 20}, {'U', 1}}, 5, 1);
+  auto svg = drawTimeline(made.timeline);
+  ASSERT_TRUE(svg.ok()) << svg.status().message();
+  for (const char *text :
+       {">0 to 1</text>", ">1 to 0</text>", ">F forward</text>",
+        ">B backward</text>", ">U update</text>"})
+    EXPECT_NE(svg->find(text), std::string::npos) << text;
+  for (const char *text : {">W weights</text>", "strand 0 computes"})
+    EXPECT_EQ(svg->find(text), std::string::npos) << text;
 }
 
 } // namespace

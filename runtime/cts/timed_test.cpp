@@ -6,8 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "cts/stages.h"
 #include "cts/training_step.h"
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <unistd.h>
@@ -301,6 +303,31 @@ TEST(OneQueue, TimeOfACollectiveIsNotTakenFromTheNextCommand) {
     ASSERT_EQ(sgd.size(), 1u);
     EXPECT_GE(sgd[0].end - sgd[0].begin, 4'900'000);
   }
+}
+
+/// Points compute at their turns: no step is shorter than its longest path, and
+/// one of several is hardly longer.
+TEST(Timed, StagesTakeTheTimeOfTheirPath) {
+  Watchdog watchdog(60);
+  Stages p(1);
+  CommandTimes times = evenTimes(p.b, 0);
+  for (size_t number = 0; number < 2; ++number)
+    for (const Command *command : p.b.get().rankPrograms[number].listing())
+      if (isComputation(*command))
+        times.seconds[number][command->id] = std::map<char, double>{
+            {'F', 10e-3}, {'B', 20e-3}, {'U', 0}}[command->name[1]];
+  auto session = start(p.b, {.times = share(times)});
+  ASSERT_TRUE(session);
+  auto isInTime = [&] {
+    auto begin = std::chrono::steady_clock::now();
+    EXPECT_OK(session->step());
+    double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
+            .count();
+    EXPECT_GE(seconds, 0.09); // 0F0 1F0 1F1 1B0 1B1 0B1
+    return seconds < 0.09 * 1.05;
+  };
+  EXPECT_TRUE(happens(isInTime));
 }
 
 } // namespace

@@ -27,6 +27,16 @@ constexpr const char *kColours[] = {"#1f6fb4", "#e07b1a", "#2e9450", "#a44fa8"};
 constexpr const char *kLight[] = {"#8fc1ea", "#f6c58f", "#97d3aa", "#d9aede"};
 constexpr const char *kShared = "#666666", *kSharedLight = "#bbbbbb";
 constexpr size_t kNumColours = std::size(kColours);
+/// Of a pipeline, by action.
+struct ActionColour {
+  char action;
+  const char *colour, *name;
+};
+constexpr ActionColour kActions[] = {{'F', "#1f6fb4", "F forward"},
+                                     {'I', "#e07b1a", "I inputs"},
+                                     {'B', "#c0392b", "B backward"},
+                                     {'W', "#2e9450", "W weights"},
+                                     {'U', "#a44fa8", "U update"}};
 /// Pixels.
 constexpr double kLabel = 150, kLane = 22, kBetween = 12, kTop = 52,
                  kRight = 20, kFoot = 56;
@@ -79,6 +89,12 @@ private:
   void paintTitle();
   void paintAxis();
   void paintRank(const RankStep &rank, double top);
+  bool hasTransfers(uint32_t queue) const;
+  std::vector<uint32_t> transferLanes(const RankStep &rank) const;
+  double heightOf(const RankStep &rank) const {
+    return double(2 + transferLanes(rank).size()) * kLane + kBetween;
+  }
+  bool hasAction(char action) const;
   void paintBar(const TraceEvent &event, double top, const char *colour);
   void paintLegend();
   void paintText(double x, double y, const std::string &text,
@@ -89,7 +105,10 @@ private:
   }
   size_t numStrands() const;
   double height() const {
-    return kTop + double(ranks.size()) * (2 * kLane + kBetween) + kFoot;
+    double sum = kTop + kFoot;
+    for (const RankStep *rank : ranks)
+      sum += heightOf(*rank);
+    return sum;
   }
   template <typename... Pieces> void add(const Pieces &...pieces) {
     svg += concat(pieces..., "\n");
@@ -110,8 +129,36 @@ size_t Painter::numStrands() const {
   return std::min(count, kNumColours);
 }
 
+bool Painter::hasAction(char action) const {
+  for (const auto &program : timeline.head.rankPrograms)
+    for (const TimelineCommand &command : program)
+      if (actionOf(command) == action)
+        return true;
+  return false;
+}
+
+bool Painter::hasTransfers(uint32_t queue) const {
+  for (const auto &program : timeline.head.rankPrograms)
+    for (const TimelineCommand &command : program)
+      if (command.queue == queue && command.isTransfer())
+        return true;
+  return false;
+}
+
+/// The queues with transfers that a rank has: one lane each, below the others.
+std::vector<uint32_t> Painter::transferLanes(const RankStep &rank) const {
+  std::vector<uint32_t> lanes;
+  for (uint32_t queue = 0; queue < rank.queues.size(); ++queue)
+    if (!rank.queues[queue].empty() && hasTransfers(queue))
+      lanes.push_back(queue);
+  return lanes;
+}
+
 const char *colourOf(const TimelineCommand &command) {
   bool computes = command.role == CommandRole::Compute;
+  for (const ActionColour &entry : kActions)
+    if (computes && entry.action == actionOf(command))
+      return entry.colour;
   if (command.strand < 0)
     return computes ? kShared : kSharedLight;
   return (computes ? kColours : kLight)[size_t(command.strand) % kNumColours];
@@ -140,18 +187,27 @@ void Painter::paintRank(const RankStep &rank, double top) {
   const char *small = "font-size=\"10\" text-anchor=\"end\" fill=\"#555\"";
   paintText(kLabel - 8, top + kLane * 0.65, "compute", small);
   paintText(kLabel - 8, top + kLane * 1.65, "communicate", small);
+  std::vector<uint32_t> lanes = transferLanes(rank);
+  for (size_t lane = 0; lane < lanes.size(); ++lane)
+    paintText(kLabel - 8, top + kLane * (double(lane) + 2.65),
+              timeline.head.queues[lanes[lane]].name, small);
+  auto topOf = [&](const TimelineCommand &command) {
+    auto lane = std::find(lanes.begin(), lanes.end(), command.queue);
+    bool isTransfer = lane != lanes.end();
+    return top + kLane * (isTransfer ? double(lane - lanes.begin() + 2) : 1);
+  };
   for (const auto &queue : rank.queues)
     for (const TraceEvent *event : queue) {
       const TimelineCommand &command = timeline.head[*event];
       if (command.role == CommandRole::Compute)
         paintBar(*event, top, colourOf(command));
       else if (command.role == CommandRole::Communicate)
-        paintBar(*event, top + kLane, colourOf(command));
+        paintBar(*event, topOf(command), colourOf(command));
     }
   for (const CollectiveRun &run : rank.collectives) {
     TraceEvent late = *run.event;
     late.end = late.begin + run.peer;
-    paintBar(late, top + kLane, "url(#late)");
+    paintBar(late, topOf(timeline.head[late]), "url(#late)");
   }
 }
 
@@ -198,7 +254,13 @@ void Painter::paintLegend() {
     paintText(x + 16, y + 1, text, "font-size=\"11\"");
     x += 30 + 6.5 * double(text.size());
   };
-  for (size_t strand = 0; strand < numStrands(); ++strand) {
+  bool isPipeline = false;
+  for (const ActionColour &action : kActions)
+    if (hasAction(action.action)) {
+      isPipeline = true;
+      entry(action.colour, action.name);
+    }
+  for (size_t strand = 0; strand < numStrands() && !isPipeline; ++strand) {
     entry(kColours[strand], concat("strand ", strand, " computes"));
     entry(kLight[strand], "communicates");
   }
@@ -220,7 +282,7 @@ std::string Painter::paint() {
   double top = kTop;
   for (const RankStep *rank : ranks) {
     paintRank(*rank, top);
-    top += 2 * kLane + kBetween;
+    top += heightOf(*rank);
   }
   paintLegend();
   add("</svg>");

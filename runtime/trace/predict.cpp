@@ -47,6 +47,7 @@ struct QueueState {
 struct Work {
   std::vector<size_t> queues = {};
   bool computes = true;
+  int64_t from = -1, to = -1; ///< Of a transfer: ranks.
   double latency = 0, seconds = 0;
 };
 
@@ -68,6 +69,10 @@ private:
   void end(size_t queue);
   void advance();
   void countLoad();
+  static bool isMoving(const Work &work) {
+    return work.from >= 0 && work.latency == 0;
+  }
+  int sharersOf(const Work &work) const;
   double speedOf(const Work &work) const;
   const TimelineCommand &first(const QueueState &queue) const {
     return head.commandsOf(queue.rank)[queue.left.front().place];
@@ -79,7 +84,7 @@ private:
   std::vector<bool> busy;
   std::vector<Work> running;
   struct Load {
-    int computing = 0, communicating = 0;
+    int computing = 0, communicating = 0, sending = 0, receiving = 0;
   };
   std::vector<Load> load;
   /// Collectives by queue so far, and those whose members are coming.
@@ -128,9 +133,6 @@ Status Simulation::fillQueues() {
     int64_t count = 1;
     commands += int64_t(head.queues.size());
     for (const TimelineCommand &command : head.commandsOf(rank)) {
-      if (command.kind == "transfer")
-        return errorOf("command ", command.id, " '", command.name,
-                       "' is a transfer, whose time cannot be predicted");
       if (command.repeat < 0)
         count = command.role == CommandRole::Repeat ? command.count : 1;
       commands += count;
@@ -176,6 +178,8 @@ void Simulation::beginCollective(size_t number,
                                  const TimelineCommand &command) {
   QueueState &queue = queues[number];
   std::vector<int64_t> members = trace::groupOf(head, command.axes, queue.rank);
+  if (command.isTransfer())
+    members = {members[size_t(command.from)], members[size_t(command.to)]};
   size_t turn = met[number][{command.axes, members}]++;
   Meeting meeting(command.axes, members, command.queue, turn);
   Work &work = meetings[meeting];
@@ -183,6 +187,8 @@ void Simulation::beginCollective(size_t number,
   double latency = trace::latencyOf(prices, rankProgram, command);
   double seconds = trace::secondsOf(prices, rankProgram, command) - latency;
   work.computes = false;
+  if (command.isTransfer())
+    work.from = members[0], work.to = members[1];
   work.latency = std::max(work.latency, latency);
   work.seconds = std::max(work.seconds, std::max(0.0, seconds));
   work.queues.push_back(number);
@@ -241,7 +247,17 @@ void Simulation::countLoad() {
       Load &own = load[size_t(queues[queue].rank)];
       own.computing += work.computes;
       own.communicating += !work.computes && work.latency == 0;
+      own.sending += isMoving(work) && queues[queue].rank == work.from;
+      own.receiving += isMoving(work) && queues[queue].rank == work.to;
     }
+}
+
+/// Transfers of a rank in one direction share its link.
+int Simulation::sharersOf(const Work &work) const {
+  if (!isMoving(work))
+    return 1;
+  return std::max(load[size_t(work.from)].sending,
+                  load[size_t(work.to)].receiving);
 }
 
 double Simulation::speedOf(const Work &work) const {
@@ -251,10 +267,12 @@ double Simulation::speedOf(const Work &work) const {
     const Load &own = load[size_t(queues[queue].rank)];
     return (work.computes ? own.communicating : own.computing) > 0;
   };
+  double sharers = sharersOf(work);
   if (std::none_of(work.queues.begin(), work.queues.end(), isShared))
-    return 1;
-  return 1 / (work.computes ? prices.computationSlowdown
-                            : prices.collectiveSlowdown);
+    return 1 / sharers;
+  return 1 / sharers /
+         (work.computes ? prices.computationSlowdown
+                        : prices.collectiveSlowdown);
 }
 
 /// Up to the next end of a command, or of a latency.

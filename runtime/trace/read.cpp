@@ -47,6 +47,7 @@ private:
   void readProgram(const json &list);
   void readClock(const json &object);
   void readMissing(const json &list);
+  void readEnds(Fields &fields, TimelineCommand &command);
   TimelineCommand readCommand(Fields fields);
   void nameCommands();
   Status fail(const std::string &text) const {
@@ -114,6 +115,16 @@ void TimelineReader::readQueues(Fields &fields) {
       });
 }
 
+void TimelineReader::readEnds(Fields &fields, TimelineCommand &command) {
+  bool hasAxis = command.axes.size() == 1 && status.ok();
+  int64_t last = hasAxis ? result.head.mesh[command.axes.front()].size - 1 : -1;
+  command.from = fields.number("from", 0, last);
+  command.to = fields.number("to", 0, last);
+  if (status.ok() && command.from == command.to)
+    status = errorOf("transfer ", command.id, " goes from point ", command.from,
+                     " to itself, expected two points");
+}
+
 TimelineCommand TimelineReader::readCommand(Fields fields) {
   TimelineCommand command;
   command.id = uint32_t(fields.number("id", 0, kMaxId));
@@ -145,6 +156,8 @@ TimelineCommand TimelineReader::readCommand(Fields fields) {
       command.axes.push_back(uint32_t(own.number("axis", next, end)));
       next = command.axes.back() + 1;
     }
+    if (command.kind == "transfer")
+      readEnds(fields, command);
   }
   return command;
 }

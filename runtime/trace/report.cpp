@@ -102,6 +102,7 @@ private:
   Status chooseSteps();
   void addSteps();
   void addRanks();
+  void addPoints();
   void sampleCollectives();
   void sample(const CollectiveRun &run, size_t step);
   void addCollectives();
@@ -248,6 +249,36 @@ void Reporter::addRanks() {
   }
 }
 
+/// The axis of the transfers; that of a mesh without any is none.
+std::optional<uint32_t> pipeAxisOf(const TimelineHead &head) {
+  for (const auto &listing : head.rankPrograms)
+    for (const TimelineCommand &command : listing)
+      if (command.isTransfer())
+        return command.axes.front();
+  return std::nullopt;
+}
+
+void Reporter::addPoints() {
+  std::optional<uint32_t> axis = pipeAxisOf(head);
+  if (!axis)
+    return;
+  report.pipeAxis = head.mesh[*axis].name;
+  int64_t stride = 1;
+  for (size_t inner = *axis + 1; inner < head.mesh.size(); ++inner)
+    stride *= head.mesh[inner].size;
+  std::map<int64_t, std::vector<double>> shares;
+  for (const RankReport &rank : report.ranks)
+    if (rank.times.seconds > 0)
+      shares[rank.rank / stride % head.mesh[*axis].size].push_back(
+          rank.times.idle / rank.times.seconds);
+  for (const auto &[point, values] : shares) {
+    double sum = 0;
+    for (double value : values)
+      sum += value;
+    report.points.push_back({point, sum / double(values.size()), {}});
+  }
+}
+
 double Reporter::numRanksOf(uint32_t rankProgram) const {
   double count = 0;
   for (const RankReport &rank : report.ranks)
@@ -368,6 +399,7 @@ Expected<Report> Reporter::run() {
   report.missing = timeline.missing;
   addSteps();
   addRanks();
+  addPoints();
   addCollectives();
   addComputations();
   return std::move(report);
@@ -392,6 +424,10 @@ void addPrediction(Report &report, const Report &predicted) {
   for (RankReport &rank : report.ranks)
     if (auto it = ranks.find(rank.rank); it != ranks.end())
       rank.predicted = it->second->times;
+  for (PointReport &point : report.points)
+    for (const PointReport &other : predicted.points)
+      if (other.point == point.point)
+        point.predicted = other.bubble;
   for (CollectiveReport &entry : report.collectives)
     if (auto it = collectives.find(entry.command); it != collectives.end())
       entry.predicted = {it->second->seconds, it->second->hidden};

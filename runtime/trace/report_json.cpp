@@ -102,9 +102,10 @@ std::string printJson(const Report &report) {
       {"clock_error", error < 0 ? json() : json(double(error) * 1e-9)},
       {"predicted_from",
        report.predictedFrom.empty() ? json() : json(report.predictedFrom)},
+      {"pipe_axis", report.pipeAxis.empty() ? json() : json(report.pipeAxis)},
       {"total", describe(report.total, report.predicted)}};
   for (const char *list :
-       {"missing", "steps", "ranks", "collectives", "commands"})
+       {"missing", "steps", "ranks", "points", "collectives", "commands"})
     result[list] = json::array();
   result["mesh"] = json::object();
   for (const Axis &axis : report.head.mesh)
@@ -120,6 +121,12 @@ std::string printJson(const Report &report) {
     json rank = describe(entry.times, entry.predicted);
     rank.update({{"rank", entry.rank}, {"idle_for", describe(entry.idleFor)}});
     result["ranks"].push_back(std::move(rank));
+  }
+  for (const PointReport &entry : report.points) {
+    json point = {{"point", entry.point}, {"bubble", entry.bubble}};
+    if (entry.predicted)
+      point["predicted"] = *entry.predicted;
+    result["points"].push_back(std::move(point));
   }
   for (const CollectiveReport &entry : report.collectives)
     result["collectives"].push_back(describe(entry));

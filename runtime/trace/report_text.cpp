@@ -87,6 +87,7 @@ private:
   void printHead();
   void printTimes();
   void printRow(const std::string &name, const StepTimes &times);
+  void printPoints();
   void printIdle();
   void printCollectives();
   void printWaits(const CollectiveReport &entry);
@@ -162,6 +163,17 @@ std::string TextPrinter::reasonText(const WaitReason &reason) const {
   if (reason.why == "beginning")
     return "nothing computed yet";
   return "between commands";
+}
+
+void TextPrinter::printPoints() {
+  add();
+  add("bubble: share of the step without computation, by point of axis ",
+      report.pipeAxis);
+  for (const PointReport &entry : report.points)
+    add(format("%10lld  %6.1f %%", static_cast<long long>(entry.point),
+               100 * entry.bubble),
+        entry.predicted ? format("  predicted %6.1f %%", 100 * *entry.predicted)
+                        : "");
 }
 
 void TextPrinter::printIdle() {
@@ -252,6 +264,8 @@ void TextPrinter::printComputations() {
 std::string TextPrinter::print() {
   printHead();
   printTimes();
+  if (!report.points.empty())
+    printPoints();
   printIdle();
   if (!report.collectives.empty())
     printCollectives();

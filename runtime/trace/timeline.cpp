@@ -47,6 +47,10 @@ TimelineCommand describe(const Command &command) {
     result.axes = collective->axes;
   if (const auto *check = std::get_if<Check>(&command.operation))
     result.axes = check->axes;
+  if (const auto *transfer = std::get_if<Transfer>(&command.operation)) {
+    result.axes = {transfer->axis};
+    result.from = transfer->from, result.to = transfer->to;
+  }
   if (const auto *repeat = std::get_if<Repeat>(&command.operation))
     result.count = repeat->count;
   return result;
@@ -66,6 +70,17 @@ std::vector<TimelineCommand> describe(const RankProgram &program) {
   return listing;
 }
 } // namespace
+
+char actionOf(const TimelineCommand &command) {
+  constexpr std::string_view kDigits = "0123456789";
+  std::string_view name = command.name;
+  size_t letter = name.find_first_not_of(kDigits);
+  if (letter == 0 || letter == name.npos ||
+      std::string_view("FIBWU").find(name[letter]) == std::string_view::npos)
+    return 0;
+  size_t end = name.find_first_not_of(kDigits, letter + 1);
+  return end == name.npos || name[end] == ' ' ? name[letter] : 0;
+}
 
 TimelineHead headOf(const Program &program, const std::string &hash) {
   TimelineHead head{.program = hash,

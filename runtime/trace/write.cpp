@@ -29,6 +29,8 @@ json describe(const TimelineCommand &command) {
     result["event"] = command.event;
   if (command.role == CommandRole::Communicate)
     result["axes"] = command.axes;
+  if (command.isTransfer())
+    result["from"] = command.from, result["to"] = command.to;
   if (command.role == CommandRole::Repeat)
     result["count"] = command.count;
   if (command.repeat >= 0)

@@ -72,6 +72,18 @@ static cost::ChangeRate priceCollective(const std::vector<cost::Axis> &mesh,
   return sum;
 }
 
+/// One of the steps in which the members of an axis gather: each gives its part
+/// of the whole to the next one.
+static cost::ChangeRate priceTransfer(const cost::Axis &axis,
+                                      const Transfer &op) {
+  const cost::ChangeRate &gather =
+      axis.rates[static_cast<unsigned>(Change::AllGather)];
+  auto size = static_cast<double>(axis.size), steps = size - 1;
+  auto bytes =
+      static_cast<double>(numElements(op.shape) * elementBytes(op.type));
+  return {gather.latency / steps, gather.secondsPerByte * bytes * size / steps};
+}
+
 namespace {
 /// The tables of one Program.
 struct Pricer {
@@ -89,6 +101,10 @@ struct Pricer {
       } else if (const auto *op =
                      std::get_if<Collective>(&command->operation)) {
         cost::ChangeRate price = priceCollective(mesh, *op);
+        collectives[command->id] = price.latency + price.secondsPerByte;
+        latency[command->id] = price.latency;
+      } else if (const auto *op = std::get_if<Transfer>(&command->operation)) {
+        cost::ChangeRate price = priceTransfer(mesh[op->axis], *op);
         collectives[command->id] = price.latency + price.secondsPerByte;
         latency[command->id] = price.latency;
       }

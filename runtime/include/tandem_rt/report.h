@@ -65,6 +65,12 @@ struct RankReport {
   std::vector<WaitReason> idleFor = {}; ///< The longest first.
 };
 
+struct PointReport {
+  int64_t point = 0;
+  double bubble = 0; ///< Share of the step in which nothing is computed.
+  std::optional<double> predicted = {};
+};
+
 struct CollectiveReport {
   CommandName command = {};
   int64_t bytes = 0;                  ///< Sent by a rank, each time.
@@ -104,6 +110,9 @@ struct Report {
   std::optional<StepTimes> predicted = {};
   std::vector<StepReport> steps = {};
   std::vector<RankReport> ranks = {};
+  /// Of a pipeline: the axis of its transfers, and its points.
+  std::string pipeAxis = {};
+  std::vector<PointReport> points = {};
   std::vector<CollectiveReport> collectives = {};   ///< The most exposed first.
   std::vector<ComputationReport> computations = {}; ///< The longest first.
 

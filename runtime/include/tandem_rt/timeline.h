@@ -42,7 +42,7 @@ inline constexpr int64_t kTimelineVersion = 1;
 /// What a command does to the time of a rank.
 enum class CommandRole : uint8_t {
   Compute,
-  Communicate, ///< A collective, or a check that a group combines.
+  Communicate, ///< A collective, a transfer, or a check of a group.
   Record,
   Wait,
   Repeat
@@ -59,11 +59,20 @@ struct TimelineCommand {
   int64_t bytes = 0, flops = 0;
   int32_t stage = 0, strand = 0;
   CommandRole role = CommandRole::Compute;
-  uint32_t event = 0;              ///< Of a record or wait.
-  std::vector<uint32_t> axes = {}; ///< Of a collective or combined check.
-  int64_t count = 1;               ///< Of a Repeat: iterations.
-  int64_t repeat = -1;             ///< The id of the Repeat around it.
+  uint32_t event = 0; ///< Of a record or wait.
+  /// Of a collective, a combined check or a transfer.
+  std::vector<uint32_t> axes = {};
+  int64_t from = -1, to = -1; ///< Of a transfer: points of its axis.
+  int64_t count = 1;          ///< Of a Repeat: iterations.
+  int64_t repeat = -1;        ///< The id of the Repeat around it.
+
+  bool isTransfer() const { return from >= 0; }
 };
+
+/// The letter of the action that a command of a pipeline belongs to, by the
+/// begin of its name, "0F3 matmul": section, action, microbatch. F, I, B, W or
+/// U; else 0.
+char actionOf(const TimelineCommand &command);
 
 /// How far a process' clock was put right.
 struct TimelineClock {
