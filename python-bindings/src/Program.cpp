@@ -47,9 +47,13 @@ void bindPlaces(nb::module_ &module) {
   nb::class_<DimForm>(module, "DimForm")
       .def_rw("time_factor", &DimForm::timeFactor)
       .def_rw("axes", &DimForm::axes);
+  nb::class_<AxisPoint>(module, "AxisPoint")
+      .def_rw("axis", &AxisPoint::axis)
+      .def_rw("point", &AxisPoint::point);
   nb::class_<Form>(module, "Form")
       .def_rw("dims", &Form::dims)
-      .def_rw("reduce", &Form::reduce);
+      .def_rw("reduce", &Form::reduce)
+      .def_rw("at", &Form::at);
   nb::class_<CoordinateTerm>(module, "CoordinateTerm")
       .def(nb::init<uint32_t, int64_t>())
       .def_rw("axis", &CoordinateTerm::axis)

@@ -119,7 +119,8 @@ public:
   Expected<Tensor> getResult(uint32_t index) const;
 
   /// What all ranks have of a stored one, those elsewhere as well; where ranks
-  /// have the same box, its values are the same.
+  /// have the same box, its values are the same. A rank at another point of the
+  /// form has none.
   Expected<std::vector<Slice>> slices(uint32_t index) const;
   /// Copies bytes of the slice that a rank of this process has of an argument
   /// of the Program, from byte `offset` on. Neither waits for other processes.
