@@ -265,6 +265,7 @@ SearchResult Driver::run() {
   anneal();
   takeUntimed(inOneStrand);
   improveStart(std::move(started));
+  local.improveSources();
   if (context.does(Mechanism::Refine))
     refiner.refineLast();
   return finish();

@@ -212,6 +212,8 @@ constexpr double kMemoryPrice = 10, kLargeSeconds = 1e-3;
 
 /// Levels of what clones read that a value takes with it when it is made again.
 constexpr std::array<uint8_t, 4> kSourceDepths = {0, 1, 2, 40};
+/// Clones of a value, at most.
+constexpr uint8_t kMaxSources = 2;
 /// Shares of the limit below which values are made again before what is not
 /// needed is given back.
 constexpr double kSourceLimits[] = {1, 0.96, 0.92, 0.86, 0.8};

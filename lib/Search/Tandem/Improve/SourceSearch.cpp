@@ -73,10 +73,10 @@ void SourceSearch::expand(const Move &move) {
   }
 }
 
-/// What the plan would be worth; nothing if there is none.
-std::optional<Score> SourceSearch::evaluate(const Move &move, int64_t limit) {
+/// What the plan with the choice `changed` would be worth; nothing if there is
+/// none.
+std::optional<Score> SourceSearch::evaluate(int64_t limit) {
   ++numMoves;
-  expand(move);
   signatures = editor.getSignatures();
   sources.write(changed, signatures);
   if (signatures == editor.getSignatures())
@@ -132,10 +132,13 @@ void SourceSearch::rankFreeing(unsigned value, int64_t limit,
   addMoves(value, moves);
   SourceChoice last;
   for (const Move &move : moves) {
-    std::optional<Score> score = evaluate(move, limit);
-    if (changed == last || !score || score->excess >= now.excess)
+    expand(move);
+    if (changed == last)
       continue;
     last = changed;
+    std::optional<Score> score = evaluate(limit);
+    if (!score || score->excess >= now.excess)
+      continue;
     double freed = static_cast<double>(now.excess - score->excess);
     double seconds =
         std::max(score->seconds - now.seconds, now.seconds * kEqualCost);
@@ -148,14 +151,16 @@ void SourceSearch::rankFreeing(unsigned value, int64_t limit,
 bool SourceSearch::lower(int64_t limit) {
   now = editor.getScoreByOperator(limit);
   std::vector<Ranked> ranked;
-  for (unsigned value = 0; value < choice.size() && mayGoOn(); ++value)
+  for (unsigned value = 0; value < choice.size() && now.excess > 0 && mayGoOn();
+       ++value)
     rankFreeing(value, limit, ranked);
   std::make_heap(ranked.begin(), ranked.end());
   while (now.excess > 0 && !ranked.empty() && mayGoOn()) {
     std::pop_heap(ranked.begin(), ranked.end());
     Move move = ranked.back().move;
     ranked.pop_back();
-    std::optional<Score> score = evaluate(move, limit);
+    expand(move);
+    std::optional<Score> score = evaluate(limit);
     if (!score || score->excess >= now.excess)
       continue;
     double freed = static_cast<double>(now.excess - score->excess);
@@ -194,22 +199,24 @@ bool SourceSearch::giveBack() {
   bool isBetter = false;
   std::vector<Ranked> ranked;
   std::vector<Move> moves;
-  auto rank = [&](unsigned value) {
+  for (unsigned value = 0; value < choice.size() && mayGoOn(); ++value) {
     moves.clear();
-    addMoves(value, moves);
-    for (const Move &move : moves)
-      if (std::optional<Score> score = evaluate(move, limit);
+    if (choice[value] != 0)
+      addMoves(value, moves);
+    for (const Move &move : moves) {
+      expand(move);
+      if (std::optional<Score> score = evaluate(limit);
           score && score->isBetterThan(now))
         ranked.push_back({now.seconds - score->seconds, move});
-  };
-  for (unsigned value = 0; value < choice.size() && mayGoOn(); ++value)
-    rank(value);
+    }
+  }
   std::make_heap(ranked.begin(), ranked.end());
   while (!ranked.empty() && mayGoOn()) {
     std::pop_heap(ranked.begin(), ranked.end());
     Ranked next = ranked.back();
     ranked.pop_back();
-    std::optional<Score> score = evaluate(next.move, limit);
+    expand(next.move);
+    std::optional<Score> score = evaluate(limit);
     if (!score || !score->isBetterThan(now))
       continue;
     double worth = now.seconds - score->seconds;
@@ -235,6 +242,16 @@ void SourceSearch::record() {
   found = editor.getPlan();
 }
 
+/// All values from this source, if they have it, or from the one before.
+SourceChoice SourceSearch::getAll(uint8_t source) const {
+  SourceChoice all;
+  for (const SourceValue &value : sources.getValues()) {
+    size_t last = std::min<size_t>(source, value.makers.size() - 1);
+    all.push_back(value.makers[last].empty() ? 0 : last);
+  }
+  return all;
+}
+
 /// Goes to another choice, which some plan takes.
 void SourceSearch::begin(const SourceChoice &from) {
   scratch = editor.getSignatures();
@@ -249,7 +266,25 @@ void SourceSearch::begin(const SourceChoice &from) {
   numSaved = sources.countSaved(editor.getSignatures());
 }
 
-Plan SourceSearch::search(const Plan &plan, uint64_t &work,
+/// Makes again and gives back, below shares of the limit, from the choice at
+/// hand.
+void SourceSearch::searchFromHere(bool isBrief) {
+  for (double share : kSourceLimits) {
+    auto limit =
+        static_cast<int64_t>(share * static_cast<double>(problem.memoryLimit));
+    bool isLow = lower(limit);
+    SourceChoice low = choice;
+    record();
+    while (giveBack() && mayGoOn()) {
+    }
+    record();
+    if (!isLow || isBrief || !mayGoOn())
+      return;
+    begin(low);
+  }
+}
+
+Plan SourceSearch::search(const Plan &plan, uint64_t &work, bool isBrief,
                           const std::function<bool()> &mayProceed) {
   proceeds = &mayProceed;
   editor.set(plan);
@@ -261,19 +296,14 @@ Plan SourceSearch::search(const Plan &plan, uint64_t &work,
   limitOfWork = before + work;
   found.reset();
   record();
-  for (double share : kSourceLimits) {
-    auto limit =
-        static_cast<int64_t>(share * static_cast<double>(problem.memoryLimit));
-    bool isLow = lower(limit);
-    SourceChoice low = choice;
-    record();
-    while (giveBack() && mayGoOn()) {
+  searchFromHere(isBrief);
+  // Where step by step nothing fits, all is made again: at its reader, or
+  // early.
+  for (uint8_t source = 1; source <= kMaxSources && !isBrief; ++source)
+    if (best.excess > 0 && mayGoOn()) {
+      begin(getAll(source));
+      searchFromHere(true);
     }
-    record();
-    if (!isLow || !mayGoOn())
-      break;
-    begin(low);
-  }
   uint64_t used =
       editor.getWork() - before + numMoves * problem.operators.size() / 8;
   work -= std::min(work, used);

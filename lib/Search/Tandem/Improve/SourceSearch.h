@@ -34,8 +34,9 @@ public:
 
   /// A plan with the forms of `plan`, which `cost` accepts but for its memory,
   /// and other sources: the fastest one found that fits, or else the one that
-  /// holds the least too much. `work` counts as in `PlanImprover`.
-  cost::Plan search(const cost::Plan &plan, uint64_t &work,
+  /// holds the least too much. `work` counts as in `PlanImprover`. Looks at
+  /// less if `isBrief`.
+  cost::Plan search(const cost::Plan &plan, uint64_t &work, bool isBrief,
                     const std::function<bool()> &proceeds);
 
 private:
@@ -57,13 +58,15 @@ private:
   void expand(const Move &move);
   void follow(unsigned value, const Move &move);
   bool isActive(unsigned value) const;
-  std::optional<Score> evaluate(const Move &move, int64_t limit);
+  std::optional<Score> evaluate(int64_t limit);
   bool apply(int64_t limit);
   void addMoves(unsigned value, std::vector<Move> &moves) const;
   void rankFreeing(unsigned value, int64_t limit, std::vector<Ranked> &ranked);
   bool lower(int64_t limit);
   bool giveBack();
   void record();
+  SourceChoice getAll(uint8_t source) const;
+  void searchFromHere(bool isBrief);
 
   const cost::SearchProblem &problem;
   Sources sources;

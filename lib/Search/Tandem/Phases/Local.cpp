@@ -160,22 +160,35 @@ void LocalSearch::shrinkCheapest() {
   pool.restore(std::move(best));
 }
 
-void LocalSearch::searchSourcesOf(const Plan &plan) {
+bool LocalSearch::seeksSources() const {
+  return sources.hasChoices() && context.does(Mechanism::Sources) &&
+         problem.memoryLimit < kNoLimit && !context.isOver();
+}
+
+void LocalSearch::searchSourcesOf(const std::optional<Plan> &plan,
+                                  bool isBrief) {
+  if (!plan)
+    return;
   uint64_t work = getWork(1);
   auto mayGoOn = [this] { return context.proceeds(0.4); };
-  pool.offerDivided(sources.search(plan, work, mayGoOn), false);
+  Plan from = *plan;
+  pool.offerDivided(sources.search(from, work, isBrief, mayGoOn), false);
 }
 
 void LocalSearch::searchSources() {
-  if (!sources.hasChoices() || !context.does(Mechanism::Sources) ||
-      problem.memoryLimit == kNoLimit || context.isOver())
+  if (!seeksSources())
     return;
-  if (pool.cheapest && pool.leastSeconds < pool.seconds * (1 - kProven))
-    searchSourcesOf(Plan(*pool.cheapest));
-  if (pool.best)
-    searchSourcesOf(Plan(*pool.best));
-  else if (pool.smallest)
-    searchSourcesOf(Plan(*pool.smallest));
+  std::optional<Plan> best = pool.best;
+  if (pool.leastSeconds < pool.seconds * (1 - kProven))
+    searchSourcesOf(pool.cheapest, false);
+  // Large problems get there by one way.
+  if (!pool.best || problem.operators.size() <= kMaxRefined)
+    searchSourcesOf(best ? best : pool.smallest, false);
+}
+
+void LocalSearch::improveSources() {
+  if (seeksSources() && context.seeksMore())
+    searchSourcesOf(pool.best, true);
 }
 
 void LocalSearch::makeFit() {
@@ -191,5 +204,7 @@ void LocalSearch::makeFit() {
       plan = improver.anneal(plan, kLargeHeat, work, mayGoOn);
     work = getWork(kRounds);
     descend(plan, true, work);
+    if (seeksSources())
+      searchSourcesOf(pool.smallest, false);
   }
 }

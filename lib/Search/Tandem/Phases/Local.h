@@ -40,8 +40,11 @@ public:
   /// tensor by tensor: prices of bytes decide for all that are alike at once.
   void shrinkCheapest();
   /// Where the backward pass may make values again: which ones, for the forms
-  /// of the best plans that are too large, and of the best one that fits.
+  /// of the cheapest plan and of the smallest one, which may be too large, and
+  /// of the best one that fits.
   void searchSources();
+  /// Looks once more, for the forms of the best plan.
+  void improveSources();
   /// Where no plan fits, lowers what the smallest one holds too much.
   void makeFit();
 
@@ -49,7 +52,8 @@ private:
   uint64_t getWork(uint64_t share) const;
   void descend(const cost::Plan &plan, bool isCareful, uint64_t &work);
   PlanPool::Record change(PlanPool::Record from, double heat, uint64_t work);
-  void searchSourcesOf(const cost::Plan &plan);
+  bool seeksSources() const;
+  void searchSourcesOf(const std::optional<cost::Plan> &plan, bool isBrief);
   void selectLeaders(size_t count);
   void annealAll(uint64_t work);
 
