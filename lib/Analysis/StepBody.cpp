@@ -77,7 +77,7 @@ static LogicalResult verifyForm(Operation *op, const Twine &what,
     return op->emitError() << what << " has the form " << form
                            << ", but the module has no '" << spmd::kMeshAttrName
                            << "'";
-  if (form.getMesh() == mesh || form.getMesh() == mesh.getTimeOnly())
+  if (form.getMesh() == mesh)
     return success();
   return op->emitError() << what << " has a form on the mesh " << form.getMesh()
                          << ", expected the module's, " << mesh;
@@ -111,20 +111,77 @@ LogicalResult tandem::verifyStepBody(func::FuncOp step) {
   });
 }
 
-LogicalResult tandem::verifyFormsOn(func::FuncOp step, spmd::MeshAttr mesh) {
-  auto check = [&](Operation *op, const Twine &what,
-                   Type type) -> LogicalResult {
+static LogicalResult verifyOnMesh(Operation *op, const Twine &what,
+                                  spmd::FormAttr form, spmd::MeshAttr mesh) {
+  if (form.getMesh() == mesh)
+    return success();
+  InFlightDiagnostic error = op->emitError()
+                             << what << " has the form " << form;
+  if (mesh)
+    error << ", expected one on the mesh " << mesh;
+  else
+    error << ", expected none";
+  return error;
+}
+
+static LogicalResult verifyLeft(Operation *op, const Twine &what,
+                                spmd::FormAttr form, FormsLeft left) {
+  spmd::MeshAttr mesh = form.getMesh();
+  for (auto [axis, code] : llvm::enumerate(form.getCodes())) {
+    auto own = spmd::AxisForm::fromCode(code);
+    bool isTime = mesh.isTime(axis);
+    if (own.isFull() || own.isAt() || left == FormsLeft::All ||
+        (isTime && left == FormsLeft::TimeAndAt))
+      continue;
+    return op->emitError() << what << " has the form " << form
+                           << ", expected 'full' on the "
+                           << (isTime ? "time" : "space") << " axis '"
+                           << mesh.getName(axis)
+                           << (isTime ? "' behind duplex"
+                                      : "', or 'at', behind localize");
+  }
+  return success();
+}
+
+namespace {
+/// The first tensors that are `at` on each axis, and that are `gather`.
+class Placements {
+public:
+  /// Checks that no axis has both.
+  LogicalResult add(Operation *op, const Twine &what, spmd::FormAttr form);
+
+private:
+  llvm::DenseMap<unsigned, spmd::AxisForm> placed, split;
+};
+} // namespace
+
+LogicalResult Placements::add(Operation *op, const Twine &what,
+                              spmd::FormAttr form) {
+  for (auto [axis, code] : llvm::enumerate(form.getCodes())) {
+    auto own = spmd::AxisForm::fromCode(code);
+    if (!own.isAt() && !own.isGather())
+      continue;
+    (own.isAt() ? placed : split).try_emplace(axis, own);
+    auto &others = own.isAt() ? split : placed;
+    if (auto other = others.find(axis); other != others.end())
+      return op->emitError()
+             << what << " is '" << own.str() << "' on axis '"
+             << form.getMesh().getName(axis) << "', where another tensor is '"
+             << other->second.str()
+             << "', expected an axis that places tensors or splits them";
+  }
+  return success();
+}
+
+LogicalResult tandem::verifyForms(func::FuncOp step, spmd::MeshAttr mesh,
+                                  FormsLeft left) {
+  Placements placements;
+  auto check = [&](Operation *op, const Twine &what, Type type) {
     Attribute encoding = cast<RankedTensorType>(type).getEncoding();
     auto form = dyn_cast_or_null<spmd::FormAttr>(encoding);
-    if (!form || form.getMesh() == mesh)
-      return success();
-    InFlightDiagnostic error = op->emitError()
-                               << what << " has the form " << form;
-    if (mesh)
-      error << ", expected one on the mesh " << mesh;
-    else
-      error << ", expected none";
-    return error;
+    return success(!form || (succeeded(verifyOnMesh(op, what, form, mesh)) &&
+                             succeeded(verifyLeft(op, what, form, left)) &&
+                             succeeded(placements.add(op, what, form))));
   };
   return checkTypes(step, check);
 }
@@ -155,7 +212,7 @@ static SmallVector<Declared> getDeclared(func::FuncOp step) {
 
 /// Whether `type` is what a device holds of `layout`.
 static bool isLocal(Type type, RankedTensorType layout, spmd::MeshAttr mesh,
-                    spmd::MeshAttr timeMesh) {
+                    bool hasTime) {
   auto local = dyn_cast<ShapedType>(type);
   if (!local || local.getElementType() != layout.getElementType())
     return false;
@@ -166,19 +223,19 @@ static bool isLocal(Type type, RankedTensorType layout, spmd::MeshAttr mesh,
       ArrayRef(spmd::getLocalShape(layout.getShape(), mesh, forms,
                                    spmd::AxisKind::Space)))
     return false;
-  return !timeMesh ||
-         spmd::getForms(type, timeMesh) ==
-             spmd::Forms(ArrayRef(forms).drop_front(mesh.getNumSpaceAxes()));
+  // Buffers have no forms.
+  return !isa<RankedTensorType>(type) ||
+         spmd::getForms(type, mesh) == spmd::getFormsLeft(mesh, forms, hasTime);
 }
 
 static LogicalResult verifyLayout(func::FuncOp step, const Declared &declared,
                                   RankedTensorType layout, spmd::MeshAttr mesh,
-                                  spmd::MeshAttr timeMesh) {
+                                  bool hasTime) {
   auto form = dyn_cast_or_null<spmd::FormAttr>(layout.getEncoding());
   if (form && form.getMesh() != mesh)
     return step.emitError() << declared.name << " has the layout " << layout
                             << ", expected a form on the mesh " << mesh;
-  if (isLocal(declared.type, layout, mesh, timeMesh))
+  if (isLocal(declared.type, layout, mesh, hasTime))
     return success();
   return step.emitError() << declared.name << " has the type " << declared.type
                           << ", which is no device's part of its layout "
@@ -186,11 +243,11 @@ static LogicalResult verifyLayout(func::FuncOp step, const Declared &declared,
 }
 
 LogicalResult tandem::verifyLayouts(func::FuncOp step, spmd::MeshAttr mesh,
-                                    spmd::MeshAttr timeMesh, bool ofAll) {
+                                    bool hasTime, bool ofAll) {
   bool isDeclared = step.getName() == "step";
   for (const Declared &declared : getDeclared(step)) {
     RankedTensorType layout = spmd::getLayout(declared.attributes);
-    if (layout && failed(verifyLayout(step, declared, layout, mesh, timeMesh)))
+    if (layout && failed(verifyLayout(step, declared, layout, mesh, hasTime)))
       return failure();
     if (!layout && (ofAll || (isDeclared && nn::getRole(declared.attributes))))
       return step.emitError()

@@ -19,7 +19,7 @@ std::string cost::getFormName(Form form) { return form::print(form); }
 
 std::optional<Form> cost::parseForm(std::string_view text) {
   std::optional<int64_t> code = form::parse(text);
-  if (!code || *code > INT8_MAX)
+  if (!code || *code > INT8_MAX || *code <= form::kAtFirst)
     return std::nullopt;
   return static_cast<Form>(*code);
 }

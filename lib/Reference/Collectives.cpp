@@ -46,11 +46,18 @@ static TensorRef allToAll(AllToAllOp op, const Member &member) {
   return share(concatenate(pieces, op.getConcatDim()));
 }
 
-static TensorRef keepFirst(const Member &member) {
-  if (member.index == 0)
-    return member.own();
-  return share(
-      Tensor(member.own()->getShape(), member.own()->getElementType()));
+/// The value of member `kept`; what the others hold is zero.
+static TensorRef zeroOthers(const Member &member, int64_t kept) {
+  const TensorRef &value = member.inputs[kept];
+  if (member.index == kept)
+    return value;
+  return share(Tensor(value->getShape(), value->getElementType()));
+}
+
+/// `value` of member `point`; the others hold nothing.
+static TensorRef onlyAt(const Member &member, int64_t point,
+                        llvm::function_ref<TensorRef()> value) {
+  return member.index == point ? value() : nullptr;
 }
 
 static TensorRef runMember(Operation *op, const Member &member) {
@@ -68,16 +75,32 @@ static TensorRef runMember(Operation *op, const Member &member) {
         return slice(*member.own(), local.getDim(), member.index,
                      member.getGroupSize());
       })
-      .Case([&](KeepFirstOp) { return keepFirst(member); });
+      .Case([&](KeepFirstOp) { return zeroOthers(member, 0); })
+      .Case([&](ZeroOthersOp zero) {
+        return zeroOthers(member, zero.getPoint());
+      })
+      .Case([&](BroadcastOp send) { return member.inputs[send.getFrom()]; })
+      .Case([&](TransferOp send) {
+        return onlyAt(member, send.getTo(),
+                      [&] { return member.inputs[send.getFrom()]; });
+      })
+      .Case([&](ReduceOp sum) {
+        return onlyAt(member, sum.getTo(),
+                      [&] { return share(sumOf(member.inputs)); });
+      })
+      .Case([&](KeepAtOp keep) {
+        return onlyAt(member, keep.getPoint(), [&] { return member.own(); });
+      });
 }
 
 bool runsOverGroups(Operation *op) {
-  return isCollective(op) || isa<LocalSliceOp, KeepFirstOp>(op);
+  return isCollective(op) || isa<LocalSliceOp, KeepFirstOp, TransferOp,
+                                 BroadcastOp, KeepAtOp, ZeroOthersOp>(op);
 }
 
 /// Whether all members get the same result.
 static bool isUniform(Operation *op) {
-  return isa<AllReduceOp, AllGatherOp>(op);
+  return isa<AllReduceOp, AllGatherOp, BroadcastOp>(op);
 }
 
 static SmallVector<unsigned> getAxes(Operation *op, MeshAttr mesh) {
@@ -98,6 +121,10 @@ Shards runCollective(Operation *op, const Shards &input, const Points &points) {
     Member member{{}, llvm::find(group, point) - group.begin()};
     for (int64_t other : group)
       member.inputs.push_back(input[other]);
+    if (llvm::none_of(member.inputs, [](const TensorRef &it) { return it; })) {
+      output.push_back(nullptr); // the group is elsewhere on another axis
+      continue;
+    }
     int64_t key = isUniform(op) ? 0 : member.index;
     TensorRef &result = results[{member.inputs, key}];
     if (!result)

@@ -111,8 +111,7 @@ static LogicalResult checkForms(Operation *op, Type type, MeshAttr mesh) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   auto form =
       tensor ? dyn_cast_or_null<FormAttr>(tensor.getEncoding()) : FormAttr();
-  if (!form || form.getMesh() == mesh ||
-      (mesh && form.getMesh() == mesh.getTimeOnly()))
+  if (!form || form.getMesh() == mesh)
     return success();
   return op->emitError("has a form on the mesh ")
          << form.getMesh() << ", but the module's mesh is "
@@ -139,25 +138,25 @@ LogicalResult Interpreter::checkArguments(ArrayRef<Tensor> arguments) {
 Shards Interpreter::cutArgument(unsigned index, const Tensor &whole) {
   RankedTensorType layout = getArgumentLayout(function, index);
   Type type = function.getArgumentTypes()[index];
-  Forms forms = getFormsOn(layout, mesh);
+  Forms forms = getForms(layout, mesh);
   Shards shards = distribute(whole, points, forms);
   if (layout == type)
     return shards;
   // After `duplex` an argument holds its slices of all microbatches.
   return reform(shards, getDeviceShape(layout, mesh, forms), points,
                 getTimeForms(mesh, forms),
-                getTimeForms(mesh, getFormsOn(type, mesh)));
+                getTimeForms(mesh, getForms(type, mesh)));
 }
 
 FailureOr<Tensor> Interpreter::joinResult(unsigned index,
                                           const Shards &shards) {
   RankedTensorType layout = getResultLayout(function, index);
   Type type = function.getResultTypes()[index];
-  Forms forms = getFormsOn(layout, mesh);
+  Forms forms = getForms(layout, mesh);
   Shards pieces = shards;
   if (layout != type)
     pieces = reform(shards, getDeviceShape(layout, mesh, forms), points,
-                    getTimeForms(mesh, getFormsOn(type, mesh)),
+                    getTimeForms(mesh, getForms(type, mesh)),
                     getTimeForms(mesh, forms));
   if (auto axis = findDivergence(pieces, points, forms))
     return function.emitError("result ")
@@ -265,7 +264,7 @@ static Shards mapShards(const Shards &shards,
   Shards results;
   for (const TensorRef &shard : shards) {
     TensorRef &result = known[shard.get()];
-    if (!result)
+    if (shard && !result)
       result = std::make_shared<Tensor>(compute(*shard));
     results.push_back(result);
   }
@@ -291,7 +290,7 @@ Shards Interpreter::runCarry(CarryOp op) {
   Shards next;
   for (auto [sum, term] : llvm::zip(sums, terms)) {
     TensorRef &result = known[{sum.get(), term.get()}];
-    if (!result)
+    if (term && !result)
       result = std::make_shared<Tensor>(sumOf({sum, term}));
     next.push_back(result);
   }
@@ -308,6 +307,10 @@ Shards Interpreter::runCollect(CollectOp op) {
   });
   Shards next;
   for (auto [point, row] : llvm::enumerate(rows)) {
+    if (!row) {
+      next.push_back(nullptr);
+      continue;
+    }
     SmallVector<int64_t> shape(row->getShape());
     shape[0] = iterations;
     SmallVector<int64_t> offsets(shape.size(), 0);
@@ -365,8 +368,8 @@ LogicalResult Interpreter::runOperation(Operation *op) {
 void Interpreter::runReform(ReformOp op) {
   environment[op.getResult()] =
       reform(environment[op.getInput()], op.getInput().getType().getShape(),
-             points, getFormsOn(op.getInput().getType(), mesh),
-             getFormsOn(op.getResult().getType(), mesh));
+             points, getForms(op.getInput().getType(), mesh),
+             getForms(op.getResult().getType(), mesh));
 }
 
 LogicalResult Interpreter::runStep(sched::StepOp step) {
@@ -411,17 +414,27 @@ static std::vector<int64_t> getKey(ArrayRef<TensorRef> values,
 LogicalResult Interpreter::runOnPoints(Operation *op) {
   SmallVector<Forms> operandForms, resultForms;
   for (Type type : op->getOperandTypes())
-    operandForms.push_back(getFormsOn(type, mesh));
+    operandForms.push_back(getForms(type, mesh));
   for (Type type : op->getResultTypes())
-    resultForms.push_back(getFormsOn(type, mesh));
+    resultForms.push_back(getForms(type, mesh));
   // Points that know the same compute the same: once is enough.
   std::map<std::vector<int64_t>, std::vector<TensorRef>> known;
   std::vector<Shards> shards(op->getNumResults());
   for (int64_t point = 0; point < points.size(); ++point) {
+    if (!llvm::all_of(resultForms, [&](ArrayRef<AxisForm> forms) {
+          return isHeld(forms, points.getCoordinates(point));
+        })) {
+      for (Shards &result : shards)
+        result.push_back(nullptr);
+      continue;
+    }
     SmallVector<TensorRef> values;
     SmallVector<Part> operands, results;
     for (auto [operand, forms] : llvm::zip(op->getOperands(), operandForms)) {
       values.push_back(environment[operand][point]);
+      if (!values.back())
+        return op->emitOpError("runs where operand ")
+               << values.size() - 1 << " is not held, expected a transfer";
       operands.push_back(getPart(operand.getType(), forms, point));
     }
     for (auto [type, forms] : llvm::zip(op->getResultTypes(), resultForms))
@@ -447,7 +460,7 @@ LogicalResult Interpreter::define(Value value, Shards shards) {
   // After `localize` types do not speak of space, on which points then differ.
   if (!isLocalized)
     if (auto axis =
-            findDivergence(shards, points, getFormsOn(value.getType(), mesh)))
+            findDivergence(shards, points, getForms(value.getType(), mesh)))
       return value.getDefiningOp()->emitOpError("gives a value that is full "
                                                 "on axis '")
              << mesh.getName(*axis) << "', but its points hold different ones";

@@ -58,20 +58,6 @@ SmallVector<int64_t> Points::getGroup(int64_t point,
 // Forms
 //===----------------------------------------------------------------------===//
 
-Forms getFormsOn(Type type, MeshAttr mesh) {
-  auto tensor = dyn_cast<RankedTensorType>(type);
-  auto form =
-      tensor ? dyn_cast_or_null<FormAttr>(tensor.getEncoding()) : FormAttr();
-  Forms forms(mesh ? mesh.getNumAxes() : 0, AxisForm::full());
-  if (!form)
-    return forms;
-  // Axes are found by name, so that forms on the time axes alone fit as well.
-  for (auto [index, code] : llvm::enumerate(form.getCodes()))
-    if (auto axis = mesh.lookup(form.getMesh().getName(index)))
-      forms[*axis] = AxisForm::fromCode(code);
-  return forms;
-}
-
 /// `forms` on `axes`, `full` elsewhere.
 static Forms restrictTo(ArrayRef<AxisForm> forms, ArrayRef<unsigned> axes) {
   Forms restricted(forms.size(), AxisForm::full());
@@ -80,19 +66,24 @@ static Forms restrictTo(ArrayRef<AxisForm> forms, ArrayRef<unsigned> axes) {
   return restricted;
 }
 
-/// Whether a point other than the first one of a `reduce` axis is meant.
-static bool holdsZero(ArrayRef<AxisForm> forms, ArrayRef<int64_t> coordinates) {
-  return llvm::any_of(llvm::zip(forms, coordinates), [](auto pair) {
-    return std::get<0>(pair).isReduce() && std::get<1>(pair) != 0;
+/// Whether a point is meant that has nothing of a `reduce` axis: another than
+/// `keepers` names for the axis.
+static bool holdsZero(ArrayRef<AxisForm> forms, ArrayRef<int64_t> keepers,
+                      ArrayRef<int64_t> coordinates) {
+  return llvm::any_of(llvm::zip(forms, keepers, coordinates), [](auto triple) {
+    auto [form, keeper, coordinate] = triple;
+    return form.isReduce() && coordinate != keeper;
   });
 }
 
-/// What the point `coordinates` holds of `whole`.
+/// What the point `coordinates` holds of `whole`, which may be nothing.
 static TensorRef takeShard(const TensorRef &whole, MeshAttr mesh,
-                           ArrayRef<AxisForm> forms,
+                           ArrayRef<AxisForm> forms, ArrayRef<int64_t> keepers,
                            ArrayRef<int64_t> coordinates) {
+  if (!whole || !isHeld(forms, coordinates))
+    return nullptr;
   auto shape = getLocalShape(whole->getShape(), mesh, forms);
-  if (holdsZero(forms, coordinates))
+  if (holdsZero(forms, keepers, coordinates))
     return std::make_shared<Tensor>(shape, whole->getElementType());
   if (ArrayRef<int64_t>(shape) == whole->getShape())
     return whole;
@@ -103,7 +94,7 @@ static TensorRef takeShard(const TensorRef &whole, MeshAttr mesh,
 /// Every point takes its shard of the whole that it holds. Points that take the
 /// same part of the same whole share it.
 static Shards takeShards(const Shards &wholes, const Points &points,
-                         ArrayRef<AxisForm> forms) {
+                         ArrayRef<AxisForm> forms, ArrayRef<int64_t> keepers) {
   SmallVector<unsigned> copies;
   for (auto [axis, form] : llvm::enumerate(forms))
     if (form.isFull())
@@ -114,7 +105,7 @@ static Shards takeShards(const Shards &wholes, const Points &points,
     TensorRef &shard =
         taken[{wholes[point].get(), points.getFirst(point, copies)}];
     if (!shard)
-      shard = takeShard(wholes[point], points.getMesh(), forms,
+      shard = takeShard(wholes[point], points.getMesh(), forms, keepers,
                         points.getCoordinates(point));
     shards.push_back(shard);
   }
@@ -124,7 +115,8 @@ static Shards takeShards(const Shards &wholes, const Points &points,
 Shards distribute(const Tensor &whole, const Points &points,
                   ArrayRef<AxisForm> forms) {
   Shards wholes(points.size(), std::make_shared<Tensor>(whole));
-  return takeShards(wholes, points, forms);
+  SmallVector<int64_t> keepers(forms.size(), 0);
+  return takeShards(wholes, points, forms, keepers);
 }
 
 /// Puts together what `group` holds: terms of the same slice are added up,
@@ -136,9 +128,14 @@ static TensorRef assembleGroup(const Shards &shards, ArrayRef<int64_t> group,
   for (auto [axis, form] : llvm::enumerate(forms))
     if (form.isFull())
       copies.push_back(axis);
-  int64_t firstCopy = group.front();
+  auto isHeldAt = [&](int64_t point) {
+    return isHeld(forms, points.getCoordinates(point));
+  };
+  int64_t firstCopy = *llvm::find_if(group, isHeldAt);
+  if (!shards[firstCopy])
+    return nullptr; // all of the group are elsewhere on another axis
   std::map<std::vector<int64_t>, std::vector<TensorRef>> slices;
-  for (int64_t point : group) {
+  for (int64_t point : llvm::make_filter_range(group, isHeldAt)) {
     auto coordinates = points.getCoordinates(point);
     auto kept = points.getCoordinates(firstCopy);
     if (llvm::any_of(copies, [&](unsigned axis) {
@@ -189,7 +186,10 @@ Shards reform(const Shards &shards, ArrayRef<int64_t> shape,
     if (from[axis] != to[axis] || from[axis].isGather())
       joined.push_back(axis);
   Shards wholes = assemble(shards, shape, points, from, joined);
-  return takeShards(wholes, points, restrictTo(to, joined));
+  SmallVector<int64_t> keepers;
+  for (AxisForm form : from)
+    keepers.push_back(form.isAt() ? form.getPoint() : 0);
+  return takeShards(wholes, points, restrictTo(to, joined), keepers);
 }
 
 std::optional<unsigned> findDivergence(const Shards &shards,
@@ -201,7 +201,8 @@ std::optional<unsigned> findDivergence(const Shards &shards,
     for (int64_t point = 0; point < points.size(); ++point) {
       int64_t first = points.getFirst(point, axis);
       if (shards[first] != shards[point] &&
-          !shards[first]->isIdenticalTo(*shards[point]))
+          (!shards[first] || !shards[point] ||
+           !shards[first]->isIdenticalTo(*shards[point])))
         return axis;
     }
   }

@@ -15,22 +15,27 @@ namespace tandem {
 
 /// Checks that `step` is straight code on tensors: a body of one block, regions
 /// in `sched.step` only, and values that are tensors of static shape (or events
-/// of `sched`), with forms on the mesh of the module or on its time axes.
+/// of `sched`), with forms on the mesh of the module.
 /// Reports the first thing that is not so, at its place.
 mlir::LogicalResult verifyStepBody(mlir::func::FuncOp step);
 
-/// Checks that every form in `step`, whose body is straight, is on `mesh`, or
-/// that there is none if `mesh` is null. Reports the first one that is not.
-mlir::LogicalResult verifyFormsOn(mlir::func::FuncOp step, spmd::MeshAttr mesh);
+/// Which forms a stage leaves: all, those behind `localize`, behind `duplex`
+/// (`spmd::getFormsLeft`).
+enum class FormsLeft { All, TimeAndAt, At };
+
+/// Checks that every form in `step`, whose body is straight, is on `mesh` and
+/// is one that is left. There is none if `mesh` is null. No axis both places
+/// tensors (`at`) and splits others. Reports the first one that is not so.
+mlir::LogicalResult verifyForms(mlir::func::FuncOp step, spmd::MeshAttr mesh,
+                                FormsLeft left);
 
 /// Checks `spmd.layout`, behind `localize`: the whole tensor with its forms on
-/// the module's mesh, of which the argument or result is what one device holds.
-/// Without `timeMesh` that is all strands, else it has the layout's forms on
-/// it. All that has a role in `@step` needs one, as a Program declares it; with
+/// the module's mesh, of which the argument or result is what one device holds:
+/// of all strands without `hasTime`, else with the layout's forms on time axes.
+/// All that has a role in `@step` needs one, as a Program declares it; with
 /// `ofAll`, everything. Without a mesh it is the type itself.
 mlir::LogicalResult verifyLayouts(mlir::func::FuncOp step, spmd::MeshAttr mesh,
-                                  spmd::MeshAttr timeMesh = {},
-                                  bool ofAll = false);
+                                  bool hasTime = false, bool ofAll = false);
 
 /// Checks that there is no `spmd.layout` yet: types are those of whole tensors.
 mlir::LogicalResult verifyNoLayouts(mlir::func::FuncOp step);

@@ -39,16 +39,11 @@ private:
   spmd::MeshAttr mesh;
 };
 
-/// One local tensor per point.
+/// One local tensor per point; null where the point holds none (`at`).
 using Shards = std::vector<TensorRef>;
 
-/// The forms of `type` on all axes of `mesh`. The mesh of the type may be
-/// `mesh` or, after `localize`, its time axes; then its shape is already local
-/// to a device.
-spmd::Forms getFormsOn(mlir::Type type, spmd::MeshAttr mesh);
-
 /// What every point holds of `whole`. Of a `reduce` axis the first point holds
-/// the value and the others zero.
+/// the value and the others zero. Where the form is `at`, others hold nothing.
 Shards distribute(const Tensor &whole, const Points &points,
                   llvm::ArrayRef<spmd::AxisForm> forms);
 
@@ -60,7 +55,8 @@ Shards assemble(const Shards &shards, llvm::ArrayRef<int64_t> shape,
                 llvm::ArrayRef<unsigned> axes);
 
 /// The meaning of `spmd.reform`: shards of a tensor of `shape` in the forms
-/// `from` become shards in the forms `to`.
+/// `from` become shards in the forms `to`. Where `at(i)` becomes `reduce`,
+/// point i keeps the value.
 Shards reform(const Shards &shards, llvm::ArrayRef<int64_t> shape,
               const Points &points, llvm::ArrayRef<spmd::AxisForm> from,
               llvm::ArrayRef<spmd::AxisForm> to);

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // IR, plan files and search problems hold the form of a tensor along one axis
-// (HiDup, section 4.1) as one number: the dimension of `gather(d)`, or the code
-// of a form that splits nothing. The table of these codes and their names
+// (HiDup, section 4.1) as one number: the dimension of `gather(d)`, or a
+// negative code. The table of these codes and their names
 // stands in FormText.cpp.
 //
 //===----------------------------------------------------------------------===//
@@ -29,16 +29,24 @@ inline constexpr int64_t kReplicate = -3;
 /// Only in search problems: see `cost::kAbsent`.
 inline constexpr int64_t kAbsent = -4;
 
-/// `full`, `reduce`, `replicate`, `absent`, or `gather` without its dimension.
+/// Only in IR: point 0 alone holds the tensor. Point i has the code
+/// `kAtFirst - i`, up to `kMaxPoint`.
+inline constexpr int64_t kAtFirst = -16;
+inline constexpr int64_t kMaxPoint = int64_t(1) << 24;
+
+/// Whether `code` is one that IR, plan files and pins have.
+bool isOfTensors(int64_t code);
+
+/// `full`, `reduce`, `replicate`, `absent`; `gather` and `at` without number.
 std::string_view getKeyword(int64_t code);
 
-/// The code of a form that splits nothing. None for `gather`.
+/// The code of a form without a number. None for `gather` and `at`.
 std::optional<int64_t> findCode(std::string_view keyword);
 
-/// `full`, `reduce`, `replicate`, `absent` or `gather(d)`.
+/// `full`, `reduce`, `replicate`, `absent`, `gather(d)` or `at(i)`.
 std::string print(int64_t code);
 
-/// Reads what `print` prints, with blanks around it and around the dimension.
+/// Reads what `print` prints, with blanks around it and around the number.
 std::optional<int64_t> parse(std::string_view text);
 
 } // namespace tandem::form

@@ -18,7 +18,7 @@ std::string AxisForm::str() const { return form::print(code); }
 
 std::optional<AxisForm> parseAxisForm(StringRef text) {
   std::optional<int64_t> code = form::parse(text);
-  if (!code || *code <= form::kReplicate)
+  if (!code || !form::isOfTensors(*code))
     return std::nullopt;
   return AxisForm::fromCode(*code);
 }
@@ -106,6 +106,21 @@ SmallVector<int64_t> getLocalOffsets(ArrayRef<int64_t> shape, MeshAttr mesh,
   return offsets;
 }
 
+bool isHeld(ArrayRef<AxisForm> forms, ArrayRef<int64_t> coordinates) {
+  return llvm::all_of(llvm::zip(forms, coordinates), [](auto pair) {
+    auto [form, coordinate] = pair;
+    return !form.isAt() || form.getPoint() == coordinate;
+  });
+}
+
+Forms getFormsLeft(MeshAttr mesh, ArrayRef<AxisForm> forms, bool hasTime) {
+  Forms left(forms.size(), AxisForm::full());
+  for (auto [axis, form] : llvm::enumerate(forms))
+    if (form.isAt() || (hasTime && mesh.isTime(axis)))
+      left[axis] = form;
+  return left;
+}
+
 static bool isDivisible(ArrayRef<int64_t> shape, MeshAttr mesh,
                         ArrayRef<AxisForm> forms, std::string *reason) {
   SmallVector<int64_t> parts(shape.size(), 1);
@@ -133,9 +148,29 @@ static bool isDivisible(ArrayRef<int64_t> shape, MeshAttr mesh,
   return true;
 }
 
+/// Whether each `at` names a point of a space axis.
+static bool isPlacedInSpace(MeshAttr mesh, ArrayRef<AxisForm> forms,
+                            std::string *reason) {
+  for (auto [axis, form] : llvm::enumerate(forms)) {
+    if (!form.isAt() ||
+        (!mesh.isTime(axis) && form.getPoint() < mesh.getSize(axis)))
+      continue;
+    if (reason && mesh.isTime(axis))
+      *reason = "'" + form.str() + "' on the time axis '" +
+                mesh.getName(axis).str() + "', expected a space axis";
+    else if (reason)
+      *reason = "'" + form.str() + "' on axis '" + mesh.getName(axis).str() +
+                "' of size " + std::to_string(mesh.getSize(axis)) +
+                ", expected a point below it";
+    return false;
+  }
+  return true;
+}
+
 bool canHaveForms(RankedTensorType type, MeshAttr mesh,
                   ArrayRef<AxisForm> forms, std::string *reason) {
-  if (!isDivisible(type.getShape(), mesh, forms, reason))
+  if (!isDivisible(type.getShape(), mesh, forms, reason) ||
+      !isPlacedInSpace(mesh, forms, reason))
     return false;
   for (auto [axis, form] : llvm::enumerate(forms)) {
     if (!form.isReduce() || !isTruth(type))
@@ -197,9 +232,14 @@ std::optional<unsigned> getReformedAxis(MeshAttr mesh, ArrayRef<AxisForm> from,
       return refuse(reason, "axis '" + mesh.getName(*axis) +
                                 "' is not the minor-most one on dimension " +
                                 Twine(form.getDim()));
-  if (after.isReduce() && !before.isFull())
+  if (after.isReduce() && before.isGather())
     return refuse(reason, "makes 'reduce' of '" + before.str() +
-                              "', expected of 'full'");
+                              "', expected of 'full' or 'at'");
+  if ((before.isAt() && after.isGather()) ||
+      (before.isGather() && after.isAt()))
+    return refuse(reason, "makes '" + after.str() + "' of '" + before.str() +
+                              "' on axis '" + mesh.getName(*axis) +
+                              "', expected 'full' between them");
   return axis;
 }
 

@@ -21,6 +21,16 @@ std::string Signature::str() const {
   return text + printForms(results);
 }
 
+bool isPlaced(const Signature &signature) {
+  if (signature.results.empty() || !signature.results.front().isAt())
+    return false;
+  AxisForm form = signature.results.front();
+  return llvm::all_equal(signature.results) &&
+         llvm::all_of(signature.operands, [&](AxisForm operand) {
+           return operand.isFull() || operand == form;
+         });
+}
+
 std::optional<Signature> parseSignature(StringRef text) {
   size_t arrow = text.find("->");
   if (arrow == StringRef::npos)
@@ -129,7 +139,7 @@ std::string Rule::explain(const Signature &signature) const {
 }
 
 LogicalResult Rule::split(const Signature &signature, int64_t axisSize) {
-  if (signature == getUniform(*this, AxisForm::full()))
+  if (signature == getUniform(*this, AxisForm::full()) || isPlaced(signature))
     return success();
   for (unsigned factor = 0; factor < factors.size(); ++factor) {
     if (!canSplit(factor, axisSize) || signature != getSplitSignature(factor))
@@ -195,6 +205,21 @@ static FailureOr<MeshAttr> findMesh(Operation *op) {
   return mesh;
 }
 
+/// What `signature` should have been, for an error.
+static std::string getExpected(const Rule &rule, const Signature &signature,
+                               int64_t axisSize) {
+  for (ArrayRef<AxisForm> forms : {ArrayRef<AxisForm>(signature.results),
+                                   ArrayRef<AxisForm>(signature.operands)})
+    if (const AxisForm *at = llvm::find_if(forms, std::mem_fn(&AxisForm::isAt));
+        at != forms.end())
+      return "operands that are '" + at->str() +
+             "' or 'full', and results that are '" + at->str() + "'";
+  std::string legal;
+  for (const Signature &other : rule.enumerate(axisSize))
+    legal += (legal.empty() ? "one of: " : "; ") + other.str();
+  return legal;
+}
+
 LogicalResult verifySignature(Operation *op) {
   FailureOr<MeshAttr> mesh = findMesh(op);
   if (failed(mesh))
@@ -207,13 +232,10 @@ LogicalResult verifySignature(Operation *op) {
     int64_t size = mesh->getSize(axis);
     if (succeeded(rule.split(signature, size)))
       continue;
-    std::string legal;
-    for (const Signature &other : rule.enumerate(size))
-      legal += (legal.empty() ? "" : "; ") + other.str();
     return op->emitOpError("has no signature '")
            << signature.str() << "' on axis '" << mesh->getName(axis)
-           << "' of size " << size << rule.explain(signature)
-           << "; expected one of: " << legal;
+           << "' of size " << size << rule.explain(signature) << "; expected "
+           << getExpected(rule, signature, size);
   }
   return success();
 }

@@ -46,7 +46,7 @@ private:
   static std::string print(const Signature &signature) {
     std::string text;
     auto add = [&](AxisForm form) {
-      text += form.isFull() ? "f" : form.isReduce() ? "r" : "g";
+      text += tandem::form::getKeyword(form.getCode()).front();
       text += (form.isGather() ? std::to_string(form.getDim()) : "") + "_";
     };
     llvm::for_each(signature.operands, add);
@@ -76,6 +76,8 @@ private:
       os << separator << tandem::form::getKeyword(code);
       if (own.isGather())
         os << own.getDim();
+      else if (own.isAt())
+        os << own.getPoint();
       os << "_" << form.getMesh().getName(axis);
       separator = "_";
     }
@@ -206,14 +208,6 @@ SmallVector<int64_t> MeshAttr::getCoordinates(int64_t rank) const {
   return coordinates;
 }
 
-MeshAttr MeshAttr::getTimeOnly() const {
-  if (getNumTimeAxes() == 0)
-    return {};
-  return MeshAttr::get(getContext(), getNames().drop_front(getNumSpaceAxes()),
-                       getSizes().drop_front(getNumSpaceAxes()),
-                       getNumTimeAxes());
-}
-
 //===----------------------------------------------------------------------===//
 // FormAttr
 //===----------------------------------------------------------------------===//
@@ -224,18 +218,24 @@ static ParseResult parseAxisForm(AsmParser &parser, AxisForm &form) {
   if (parser.parseKeyword(&keyword))
     return failure();
   auto code = tandem::form::findCode(keyword);
-  if (code && *code > tandem::form::kReplicate) {
+  if (code && tandem::form::isOfTensors(*code)) {
     form = AxisForm::fromCode(*code);
     return success();
   }
-  int64_t dim;
-  if (keyword != "gather")
-    return parser.emitError(loc, "expected 'full', 'gather(d)' or 'reduce'");
-  if (parser.parseLParen() || parser.parseInteger(dim) || parser.parseRParen())
+  int64_t number;
+  bool isAt = keyword == "at";
+  if (!isAt && keyword != "gather")
+    return parser.emitError(
+        loc, "expected 'full', 'gather(d)', 'reduce' or 'at(i)'");
+  if (parser.parseLParen() || parser.parseInteger(number) ||
+      parser.parseRParen())
     return failure();
-  if (dim < 0)
+  if (!isAt && number < 0)
     return parser.emitError(loc, "'gather' of a negative dimension");
-  form = AxisForm::gather(dim);
+  if (isAt && (number < 0 || number > tandem::form::kMaxPoint))
+    return parser.emitError(loc, "'at' of the point ")
+           << number << ", expected 0 to " << tandem::form::kMaxPoint;
+  form = isAt ? AxisForm::at(number) : AxisForm::gather(number);
   return success();
 }
 
@@ -245,6 +245,7 @@ Attribute FormAttr::parse(AsmParser &parser, Type) {
   if (parser.parseLess() || parser.parseAttribute(mesh))
     return {};
   SmallVector<int64_t> codes(mesh.getNumAxes(), AxisForm::full().getCode());
+  llvm::StringSet<> named;
   while (succeeded(parser.parseOptionalComma())) {
     StringRef name;
     SMLoc nameLoc = parser.getCurrentLocation();
@@ -255,6 +256,13 @@ Attribute FormAttr::parse(AsmParser &parser, Type) {
     std::optional<unsigned> axis = mesh.lookup(name);
     if (!axis) {
       parser.emitError(nameLoc) << "the mesh has no axis '" << name << "'";
+      return {};
+    }
+    if (!named.insert(name).second) {
+      parser.emitError(nameLoc)
+          << "axis '" << name << "' is both '"
+          << AxisForm::fromCode(codes[*axis]).str() << "' and '" << form.str()
+          << "', expected one form";
       return {};
     }
     codes[*axis] = form.getCode();

@@ -86,12 +86,71 @@ LogicalResult tandem::spmd::verifyCollective(Operation *op, ArrayAttr axes,
   return success();
 }
 
+/// The forms of `op`'s operand (or result) behind `localize`, on the module's
+/// mesh.
+static FailureOr<Forms> getFormsOf(Operation *op, Type type) {
+  MeshAttr mesh = getMesh(op);
+  FormAttr form = getFormAttr(cast<RankedTensorType>(type));
+  if (form && form.getMesh() != mesh)
+    return op->emitOpError("has a form on the mesh ")
+           << form.getMesh() << ", expected the module's, " << mesh;
+  return getForms(type, mesh);
+}
+
 static LogicalResult verifyOverGroup(Operation *op, ArrayAttr axes,
                                      std::optional<int64_t> shrunk,
                                      std::optional<int64_t> grown) {
-  return verifyCollective(
-      op, axes, cast<ShapedType>(op->getOperand(0).getType()),
-      cast<ShapedType>(op->getResult(0).getType()), shrunk, grown);
+  if (failed(verifyCollective(
+          op, axes, cast<ShapedType>(op->getOperand(0).getType()),
+          cast<ShapedType>(op->getResult(0).getType()), shrunk, grown)))
+    return failure();
+  FailureOr<Forms> forms = getFormsOf(op, op->getOperand(0).getType());
+  if (failed(forms))
+    return failure();
+  for (auto name : axes.getAsRange<StringAttr>())
+    if (AxisForm form = (*forms)[*getMesh(op).lookup(name)]; form.isAt())
+      return op->emitOpError("runs over axis ")
+             << name << ", on which its operand is '" << form.str()
+             << "', expected a tensor that all points hold";
+  return success();
+}
+
+/// A point of an axis, or all.
+using MaybePoint = std::optional<int64_t>;
+
+static AxisForm getForm(MaybePoint point) {
+  return point ? AxisForm::at(*point) : AxisForm::full();
+}
+
+/// Checks that `op`, over groups of one axis, makes a tensor that is at `after`
+/// of one that is at `before`.
+static LogicalResult verifyPoint(Operation *op, ArrayAttr axes,
+                                 MaybePoint before, MaybePoint after) {
+  FailureOr<int64_t> size = verifyGroup(op, axes);
+  if (failed(size))
+    return failure();
+  if (axes.size() != 1)
+    return op->emitOpError("names the axes ") << axes << ", expected one";
+  auto type = cast<RankedTensorType>(op->getOperand(0).getType());
+  FailureOr<Forms> forms = getFormsOf(op, type);
+  if (failed(forms))
+    return failure();
+  MeshAttr mesh = getMesh(op);
+  unsigned axis = *mesh.lookup(cast<StringAttr>(axes[0]).getValue());
+  for (MaybePoint point : {before, after})
+    if (point && (*point < 0 || *point >= *size))
+      return op->emitOpError("names point ")
+             << *point << " of axis " << axes[0] << " of size " << *size;
+  if ((*forms)[axis] != getForm(before))
+    return op->emitOpError("takes a tensor that is '")
+           << (*forms)[axis].str() << "' on axis " << axes[0] << ", expected '"
+           << getForm(before).str() << "'";
+  (*forms)[axis] = getForm(after);
+  RankedTensorType expected = withForms(type, mesh, *forms);
+  if (op->getResult(0).getType() != expected)
+    return op->emitOpError("gives ")
+           << op->getResult(0).getType() << ", expected " << expected;
+  return success();
 }
 
 LogicalResult AllReduceOp::verify() {
@@ -111,6 +170,28 @@ LogicalResult LocalSliceOp::verify() {
 }
 LogicalResult AllToAllOp::verify() {
   return verifyOverGroup(*this, getAxes(), getSplitDim(), getConcatDim());
+}
+
+//===----------------------------------------------------------------------===//
+// One point of an axis: `full` stands for `reduce`, which types no longer say
+//===----------------------------------------------------------------------===//
+
+LogicalResult TransferOp::verify() {
+  if (getFrom() == getTo())
+    return emitOpError("sends from point ") << getFrom() << " to itself";
+  return verifyPoint(*this, getAxes(), getFrom(), getTo());
+}
+LogicalResult BroadcastOp::verify() {
+  return verifyPoint(*this, getAxes(), getFrom(), {});
+}
+LogicalResult ReduceOp::verify() {
+  return verifyPoint(*this, getAxes(), {}, getTo());
+}
+LogicalResult KeepAtOp::verify() {
+  return verifyPoint(*this, getAxes(), {}, getPoint());
+}
+LogicalResult ZeroOthersOp::verify() {
+  return verifyPoint(*this, getAxes(), getPoint(), {});
 }
 
 LogicalResult CoordinateOp::verify() {

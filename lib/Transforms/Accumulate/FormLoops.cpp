@@ -131,7 +131,8 @@ struct FormLoopsPass : tandem::impl::FormLoopsPassBase<FormLoopsPass> {
                          << ", expected a function @step on one time axis";
       return signalPassFailure();
     }
-    if (failed(verifyStepBody(step)) || failed(verifyFormsOn(step, mesh)) ||
+    if (failed(verifyStepBody(step)) ||
+        failed(verifyForms(step, mesh, FormsLeft::All)) ||
         failed(LoopFormer(step, mesh).run()))
       return signalPassFailure();
     module->removeAttr(kMeshAttrName);

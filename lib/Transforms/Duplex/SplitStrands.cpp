@@ -20,7 +20,7 @@ using namespace tandem::spmd;
 using tandem::nn::NNDialect;
 
 namespace {
-/// A point of the time axes.
+/// A point of the mesh; its coordinates on space axes are not used.
 using Point = SmallVector<int64_t>;
 
 /// What became of a value: one copy per point of the axes on which it is not
@@ -40,6 +40,8 @@ private:
   SmallVector<unsigned> getAxes(Type type) const;
   SmallVector<unsigned> getAxes(TypeRange types) const;
   RankedTensorType getStrandType(Type type) const;
+  RankedTensorType withShape(RankedTensorType type,
+                             ArrayRef<int64_t> shape) const;
   int64_t getStrand(ArrayRef<unsigned> axes, ArrayRef<int64_t> point) const;
   void forEachPoint(ArrayRef<unsigned> axes,
                     llvm::function_ref<void(const Point &)> visit) const;
@@ -87,14 +89,14 @@ struct MarkStrand : OpBuilder::Listener {
 SmallVector<unsigned> SplitStrandsPass::getAxes(Type type) const {
   SmallVector<unsigned> axes;
   for (auto [axis, form] : llvm::enumerate(getForms(type, mesh)))
-    if (!form.isFull())
+    if (mesh.isTime(axis) && !form.isFull())
       axes.push_back(axis);
   return axes;
 }
 
 SmallVector<unsigned> SplitStrandsPass::getAxes(TypeRange types) const {
   SmallVector<unsigned> axes;
-  for (unsigned axis = 0; mesh && axis < mesh.getNumAxes(); ++axis)
+  for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis)
     if (llvm::any_of(types, [&](Type type) {
           return llvm::is_contained(getAxes(type), axis);
         }))
@@ -104,16 +106,22 @@ SmallVector<unsigned> SplitStrandsPass::getAxes(TypeRange types) const {
 
 RankedTensorType SplitStrandsPass::getStrandType(Type type) const {
   auto tensor = cast<RankedTensorType>(type);
-  return RankedTensorType::get(
-      getLocalShape(tensor.getShape(), mesh, getForms(tensor, mesh)),
-      tensor.getElementType());
+  return withShape(
+      tensor, getLocalShape(tensor.getShape(), mesh, getForms(tensor, mesh)));
+}
+
+/// `type` with another shape, and `at` alone of its forms.
+RankedTensorType SplitStrandsPass::withShape(RankedTensorType type,
+                                             ArrayRef<int64_t> shape) const {
+  return withForms(RankedTensorType::get(shape, type.getElementType()), mesh,
+                   getFormsLeft(mesh, getForms(type, mesh), /*hasTime=*/false));
 }
 
 /// Row-major index over all time axes; those not in `axes` count as 0.
 int64_t SplitStrandsPass::getStrand(ArrayRef<unsigned> axes,
                                     ArrayRef<int64_t> point) const {
   int64_t strand = 0;
-  for (unsigned axis = 0; mesh && axis < mesh.getNumAxes(); ++axis)
+  for (unsigned axis = mesh.getNumSpaceAxes(); axis < mesh.getNumAxes(); ++axis)
     strand = strand * mesh.getSize(axis) +
              (llvm::is_contained(axes, axis) ? point[axis] : 0);
   return strand;
@@ -123,7 +131,7 @@ int64_t SplitStrandsPass::getStrand(ArrayRef<unsigned> axes,
 void SplitStrandsPass::forEachPoint(
     ArrayRef<unsigned> axes,
     llvm::function_ref<void(const Point &)> visit) const {
-  Point point(mesh ? mesh.getNumAxes() : 0, 0);
+  Point point(mesh.getNumAxes(), 0);
   int64_t count = 1;
   for (unsigned axis : axes)
     count *= mesh.getSize(axis);
@@ -176,18 +184,16 @@ Value SplitStrandsPass::part(OpBuilder &builder, Value whole, AxisForm form,
   if (form.isFull() || (form.isReduce() && index == 0))
     return whole;
   if (form.isReduce()) {
-    auto plain = withoutForms(type);
     return nn::ConstantOp::create(
-        builder, whole.getLoc(), plain,
-        DenseElementsAttr::get(plain,
+        builder, whole.getLoc(), withShape(type, type.getShape()),
+        DenseElementsAttr::get(withoutForms(type),
                                builder.getZeroAttr(type.getElementType())));
   }
   SmallVector<int64_t> shape(type.getShape());
   int64_t size = shape[form.getDim()] /= mesh.getSize(axis);
-  return nn::SliceOp::create(
-      builder, builder.getInsertionPoint()->getLoc(),
-      RankedTensorType::get(shape, type.getElementType()), whole, form.getDim(),
-      index * size, (index + 1) * size, 1);
+  return nn::SliceOp::create(builder, builder.getInsertionPoint()->getLoc(),
+                             withShape(type, shape), whole, form.getDim(),
+                             index * size, (index + 1) * size, 1);
 }
 
 //===----------------------------------------------------------------------===//
@@ -201,9 +207,9 @@ SmallVector<Value> SplitStrandsPass::buildCopy(OpBuilder &builder,
   SmallVector<Type> types;
   for (Type type : op->getResultTypes())
     types.push_back(getStrandType(type));
-  if (auto positions = dyn_cast<LocalizeOpInterface>(op); positions && mesh) {
+  if (auto positions = dyn_cast<LocalizeOpInterface>(op)) {
     Shard shard(mesh, operands, op->getOperandTypes(), op->getResultTypes(),
-                types, ArrayRef<int64_t>(point));
+                types, ArrayRef(point).drop_front(mesh.getNumSpaceAxes()));
     return positions.buildShard(builder, shard);
   }
   OperationState state(op->getLoc(), op->getName(), operands, types,
@@ -235,8 +241,7 @@ void SplitStrandsPass::splitEnter(EnterOp enter) {
   MarkStrand shared(enter->getDiscardableAttrDictionary(), std::nullopt);
   OpBuilder builder(enter, &shared);
   auto input = cast<RankedTensorType>(enter.getInput().getType());
-  auto type = RankedTensorType::get(input.getShape().drop_front(),
-                                    input.getElementType());
+  RankedTensorType type = withShape(input, input.getShape().drop_front());
   Value whole =
       EnterOp::create(builder, enter.getLoc(), type, enter.getInput());
   Forms forms = getForms(enter.getType(), mesh);
@@ -278,10 +283,8 @@ Value SplitStrandsPass::join(OpBuilder &builder, ReformOp reform, unsigned axis,
   } else if (parts.size() > 1) {
     SmallVector<int64_t> shape(type.getShape());
     shape[form.getDim()] *= parts.size();
-    whole =
-        nn::CatOp::create(builder, reform.getLoc(),
-                          RankedTensorType::get(shape, type.getElementType()),
-                          parts, form.getDim());
+    whole = nn::CatOp::create(builder, reform.getLoc(), withShape(type, shape),
+                              parts, form.getDim());
   }
   if (parts.size() > 1)
     whole.getDefiningOp()->setAttr(
@@ -344,8 +347,7 @@ Value SplitStrandsPass::assemble(OpBuilder &builder, Value value,
   auto type = cast<RankedTensorType>(parts.front().getType());
   SmallVector<int64_t> shape(type.getShape());
   shape[dim] *= parts.size();
-  return nn::CatOp::create(builder, value.getLoc(),
-                           RankedTensorType::get(shape, type.getElementType()),
+  return nn::CatOp::create(builder, value.getLoc(), withShape(type, shape),
                            parts, dim);
 }
 
@@ -377,7 +379,7 @@ void SplitStrandsPass::finish(func::FuncOp step) {
       attributes.set(nn::kPassAttrName, pass);
     MarkStrand listener(attributes.getDictionary(step.getContext()), {});
     OpBuilder builder(ret, &listener);
-    Point origin(mesh ? mesh.getNumAxes() : 0, 0);
+    Point origin(mesh.getNumAxes(), 0);
     operand.set(assemble(builder, operand.get(),
                          getAxes(operand.get().getType()), origin));
   }
@@ -385,15 +387,14 @@ void SplitStrandsPass::finish(func::FuncOp step) {
 
 LogicalResult SplitStrandsPass::runOnStep(func::FuncOp step) {
   copies.clear();
-  MeshAttr whole = getMesh(step);
-  if (!whole)
+  mesh = getMesh(step);
+  if (!mesh)
     return step.emitError()
            << "the module has no '" << kMeshAttrName << "', expected a mesh";
-  mesh = whole.getTimeOnly();
-  if (failed(verifyFormsOn(step, mesh)) || failed(verifyUnscheduled(step)) ||
-      failed(verifyResults(step)))
+  if (failed(verifyForms(step, mesh, FormsLeft::TimeAndAt)) ||
+      failed(verifyUnscheduled(step)) || failed(verifyResults(step)))
     return failure();
-  if (!mesh)
+  if (mesh.getNumTimeAxes() == 0)
     return success(); // one strand: nothing is in the forms
   Block &block = step.getBody().front();
   SmallVector<Operation *> old;
@@ -415,8 +416,10 @@ LogicalResult SplitStrandsPass::runOnStep(func::FuncOp step) {
   finish(step);
   for (Operation *op : llvm::reverse(old))
     op->erase();
-  for (BlockArgument argument : step.getArguments())
-    argument.setType(withoutForms(cast<RankedTensorType>(argument.getType())));
+  for (BlockArgument argument : step.getArguments()) {
+    auto type = cast<RankedTensorType>(argument.getType());
+    argument.setType(withShape(type, type.getShape()));
+  }
   step.setType(FunctionType::get(step.getContext(), block.getArgumentTypes(),
                                  block.getTerminator()->getOperandTypes()));
   return success();

@@ -46,7 +46,7 @@ LogicalResult VerifyDuplexedPass::verifyOperator(Operation *op) {
 
 LogicalResult VerifyDuplexedPass::runOnStep(func::FuncOp step) {
   MeshAttr mesh = getMesh(step);
-  if (failed(tandem::verifyFormsOn(step, MeshAttr())))
+  if (failed(tandem::verifyForms(step, mesh, tandem::FormsLeft::At)))
     return failure();
   for (Operation &op : step.getBody().front().without_terminator())
     if (failed(verifyOperator(&op)))

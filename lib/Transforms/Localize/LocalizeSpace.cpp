@@ -35,7 +35,7 @@ private:
   Value buildCollective(OpBuilder &builder, ReformOp reform, AxisForm from,
                         AxisForm to, ArrayAttr axes);
 
-  MeshAttr mesh, timeMesh;
+  MeshAttr mesh;
 };
 } // namespace
 
@@ -45,10 +45,7 @@ RankedTensorType LocalizeSpacePass::localize(Type type) const {
   auto local = RankedTensorType::get(
       getLocalShape(tensor.getShape(), mesh, forms, AxisKind::Space),
       tensor.getElementType());
-  if (!timeMesh)
-    return local;
-  return withForms(local, timeMesh,
-                   ArrayRef(forms).drop_front(mesh.getNumSpaceAxes()));
+  return withForms(local, mesh, getFormsLeft(mesh, forms, /*hasTime=*/true));
 }
 
 SmallVector<Type> LocalizeSpacePass::localize(TypeRange types) const {
@@ -77,6 +74,26 @@ void LocalizeSpacePass::localizeArguments(func::FuncOp step) {
 // Reforms
 //===----------------------------------------------------------------------===//
 
+/// A change from or to one point.
+static Value buildAtPoint(OpBuilder &builder, ReformOp reform, AxisForm from,
+                          AxisForm to, ArrayAttr axes) {
+  Location loc = reform.getLoc();
+  Value input = reform.getInput();
+  Type type = reform.getType();
+  if (from.isAt() && to.isAt())
+    return TransferOp::create(builder, loc, type, input, axes, from.getPoint(),
+                              to.getPoint());
+  if (from.isAt() && to.isFull())
+    return BroadcastOp::create(builder, loc, type, input, axes,
+                               from.getPoint());
+  if (from.isAt())
+    return ZeroOthersOp::create(builder, loc, type, input, axes,
+                                from.getPoint());
+  if (from.isReduce())
+    return ReduceOp::create(builder, loc, type, input, axes, to.getPoint());
+  return KeepAtOp::create(builder, loc, type, input, axes, to.getPoint());
+}
+
 /// The collective of a change over space. The operand is local already.
 Value LocalizeSpacePass::buildCollective(OpBuilder &builder, ReformOp reform,
                                          AxisForm from, AxisForm to,
@@ -84,6 +101,8 @@ Value LocalizeSpacePass::buildCollective(OpBuilder &builder, ReformOp reform,
   Location loc = reform.getLoc();
   Value input = reform.getInput();
   Type type = reform.getType();
+  if (from.isAt() || to.isAt())
+    return buildAtPoint(builder, reform, from, to, axes);
   if (from.isReduce() && to.isFull())
     return AllReduceOp::create(builder, loc, type, input, axes);
   if (from.isReduce())
@@ -111,7 +130,7 @@ LogicalResult LocalizeSpacePass::localizeReform(ReformOp reform,
   if (mesh.isTime(*axis))
     return success();
   Value result = reform.getInput();
-  if (mesh.getSize(*axis) > 1) {
+  if (mesh.getSize(*axis) > 1 || before[*axis].isAt() || after[*axis].isAt()) {
     OpBuilder builder(reform);
     result = buildCollective(builder, reform, before[*axis], after[*axis],
                              builder.getStrArrayAttr(mesh.getName(*axis)));
@@ -155,10 +174,9 @@ LogicalResult LocalizeSpacePass::runOnStep(func::FuncOp step) {
   if (!mesh)
     return step.emitError()
            << "the module has no '" << kMeshAttrName << "', expected a mesh";
-  if (failed(tandem::verifyFormsOn(step, mesh)) ||
+  if (failed(tandem::verifyForms(step, mesh, tandem::FormsLeft::All)) ||
       failed(tandem::verifyUnscheduled(step)))
     return failure();
-  timeMesh = mesh.getTimeOnly();
   Block &block = step.getBody().front();
   // Operands are local by the time that an operator is reached.
   llvm::DenseMap<Operation *, SmallVector<Type>> operandTypes;

@@ -33,9 +33,9 @@ LogicalResult VerifyLocalizedPass::runOnStep(func::FuncOp step) {
   if (!mesh)
     return step.emitError()
            << "the module has no '" << kMeshAttrName << "', expected a mesh";
-  MeshAttr timeMesh = mesh.getTimeOnly();
-  if (failed(tandem::verifyFormsOn(step, timeMesh)) ||
-      failed(tandem::verifyLayouts(step, mesh, timeMesh, /*ofAll=*/true)) ||
+  if (failed(tandem::verifyForms(step, mesh, tandem::FormsLeft::TimeAndAt)) ||
+      failed(tandem::verifyLayouts(step, mesh, /*hasTime=*/true,
+                                   /*ofAll=*/true)) ||
       failed(tandem::verifyUnscheduled(step)) ||
       failed(tandem::verifyDeclared(step)) ||
       failed(tandem::verifyPasses(step)))

@@ -50,6 +50,12 @@ static LogicalResult parseAxis(func::FuncOp step, MeshAttr mesh, StringRef text,
            << "pin '" << pin.glob << "' names the axis '" << name.trim()
            << "', but the mesh is " << getMeshText(mesh);
   std::optional<AxisForm> form = parseAxisForm(formText);
+  if (form && form->isAt())
+    return emitError(step.getLoc())
+           << "pin '" << pin.glob << "' asks for '" << form->str()
+           << "' on axis '" << name.trim()
+           << "', but plans place nothing on points: expected 'full' or "
+              "'gather(d)'";
   if (!form || (form->isReduce() && !pin.isOfMade()))
     return emitError(step.getLoc())
            << "pin '" << pin.glob << "' asks for '" << formText.trim()

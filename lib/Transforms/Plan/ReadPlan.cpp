@@ -128,7 +128,7 @@ LogicalResult PlanReader::applyArgument(unsigned number, StringRef forms) {
     if (failed(axis))
       return failure();
     auto form = parseAxisForm(text);
-    if (!form || form->isReduce())
+    if (!form || form->isReduce() || form->isAt())
       return emitError() << "'" << text << "' is no stored form";
     std::string reason;
     if (!graph.canStore(number, *axis, *form, &reason))

@@ -129,7 +129,7 @@ LogicalResult ScheduleVerifier::verifyStep(StepOp step) {
 }
 
 LogicalResult ScheduleVerifier::run() {
-  if (failed(verifyFormsOn(function, spmd::MeshAttr())))
+  if (failed(verifyForms(function, spmd::getMesh(function), FormsLeft::At)))
     return failure();
   for (Operation &op : function.getBody().front().without_terminator())
     if (!isa<StepOp>(op))

@@ -70,7 +70,8 @@ double PathSearch::getCost(const Node &from, const Node &to,
   double before = getLocalBytes(from), after = getLocalBytes(to);
   double strands = getStrands(from, axis);
   double points = mesh.getSize(axis);
-  bool isLocal = mesh.isTime(axis) || from[axis].isFull() || points == 1;
+  bool isLocal = mesh.isTime(axis) || from[axis].isFull() || points == 1 ||
+                 (from[axis].isAt() && to[axis].isReduce());
   if (isLocal) {
     double written = from[axis].isReduce() ? points * before : after;
     bool joins = mesh.isTime(axis) && from[axis].isGather();
@@ -97,8 +98,12 @@ void PathSearch::relax(const Node &from, const Node &to, double cost) {
 void PathSearch::expand(const Node &node) {
   double cost = best.at(node).first;
   for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis) {
-    for (int64_t code = -2; code < type.getRank(); ++code) {
-      AxisForm form = AxisForm::fromCode(code);
+    SmallVector<AxisForm> forms{AxisForm::reduce(), AxisForm::full()};
+    for (int64_t dim = 0; dim < type.getRank(); ++dim)
+      forms.push_back(AxisForm::gather(dim));
+    if (target[axis].isAt())
+      forms.push_back(target[axis]);
+    for (AxisForm form : forms) {
       // A value that is made `reduce` on the way costs, and helps nothing.
       if (form == node[axis] || (form.isReduce() && form != target[axis]))
         continue;

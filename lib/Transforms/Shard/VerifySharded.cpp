@@ -30,7 +30,7 @@ public:
     if (!mesh)
       return step.emitError()
              << "the module has no '" << kMeshAttrName << "', expected a mesh";
-    if (failed(tandem::verifyFormsOn(step, mesh)) ||
+    if (failed(tandem::verifyForms(step, mesh, tandem::FormsLeft::All)) ||
         failed(tandem::verifyNoLayouts(step)) ||
         failed(tandem::verifyDeclared(step)) ||
         failed(tandem::verifyPasses(step)) || failed(verifyArguments(step)) ||

@@ -78,7 +78,7 @@ func.func @unknown(%x: tensor<8xf32, #spmd.form<#mesh, model: gather(0)>>) {
 // -----
 
 #mesh = #spmd.mesh<data = 2>
-// expected-error @+1 {{expected 'full', 'gather(d)' or 'reduce'}}
+// expected-error @+1 {{expected 'full', 'gather(d)', 'reduce' or 'at(i)'}}
 func.func @keyword(%x: tensor<8xf32, #spmd.form<#mesh, data: split>>) {
   return
 }
@@ -87,7 +87,7 @@ func.func @keyword(%x: tensor<8xf32, #spmd.form<#mesh, data: split>>) {
 
 // A form of search problems.
 #mesh = #spmd.mesh<data = 2>
-// expected-error @+1 {{expected 'full', 'gather(d)' or 'reduce'}}
+// expected-error @+1 {{expected 'full', 'gather(d)', 'reduce' or 'at(i)'}}
 func.func @replicate(%x: tensor<8xf32, #spmd.form<#mesh, data: replicate>>) {
   return
 }

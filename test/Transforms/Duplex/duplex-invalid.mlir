@@ -2,14 +2,13 @@
 // RUN: tandem-opt %s --tandem-duplex --split-input-file --verify-diagnostics
 
 #mesh = #spmd.mesh<data = 2, time micro = 2>
-#time = #spmd.mesh<time micro = 2>
 module attributes {spmd.mesh = #mesh} {
   // expected-error @+1 {{result 0 is 'reduce' on the time axis 'micro', expected full or gather}}
-  func.func @sum(%a: tensor<4xf32, #spmd.form<#time, micro: reduce>>
+  func.func @sum(%a: tensor<4xf32, #spmd.form<#mesh, micro: reduce>>
                      {spmd.layout = tensor<4xf32, #spmd.form<#mesh, micro: reduce>>})
-      -> (tensor<4xf32, #spmd.form<#time, micro: reduce>>
+      -> (tensor<4xf32, #spmd.form<#mesh, micro: reduce>>
               {spmd.layout = tensor<4xf32, #spmd.form<#mesh, micro: reduce>>}) {
-    return %a : tensor<4xf32, #spmd.form<#time, micro: reduce>>
+    return %a : tensor<4xf32, #spmd.form<#mesh, micro: reduce>>
   }
 }
 
@@ -69,7 +68,7 @@ module attributes {spmd.mesh = #mesh} {
 #mesh = #spmd.mesh<data = 2, time micro = 2>
 module attributes {spmd.mesh = #mesh} {
   // The stage before was left out.
-  // expected-error @+1 {{argument 0 has the form #spmd.form<#spmd.mesh<data = 2, time micro = 2>, data: gather(0)>, expected one on the mesh #spmd.mesh<time micro = 2>}}
+  // expected-error @+1 {{argument 0 has the form #spmd.form<#spmd.mesh<data = 2, time micro = 2>, data: gather(0)>, expected 'full' on the space axis 'data', or 'at', behind localize}}
   func.func @sharded(%a: tensor<4xf32, #spmd.form<#mesh, data: gather(0)>>) {
     return
   }

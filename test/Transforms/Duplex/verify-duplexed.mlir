@@ -2,7 +2,7 @@
 
 #mesh = #spmd.mesh<time micro = 2>
 module attributes {spmd.mesh = #mesh} {
-  // expected-error @+1 {{argument 0 has the form #spmd.form<#spmd.mesh<time micro = 2>, micro: gather(0)>, expected none}}
+  // expected-error @+1 {{argument 0 has the form #spmd.form<#spmd.mesh<time micro = 2>, micro: gather(0)>, expected 'full' on the time axis 'micro' behind duplex}}
   func.func @argument(%x: tensor<8xf32, #spmd.form<#mesh, micro: gather(0)>>) {
     return
   }
@@ -13,7 +13,7 @@ module attributes {spmd.mesh = #mesh} {
 #mesh = #spmd.mesh<time micro = 2>
 module attributes {spmd.mesh = #mesh} {
   func.func @value() {
-    // expected-error @+1 {{result 0 has the form #spmd.form<#spmd.mesh<time micro = 2>, micro: gather(0)>, expected none}}
+    // expected-error @+1 {{result 0 has the form #spmd.form<#spmd.mesh<time micro = 2>, micro: gather(0)>, expected 'full' on the time axis 'micro' behind duplex}}
     %0 = nn.iota : tensor<8xi64, #spmd.form<#mesh, micro: gather(0)>>
     return
   }

@@ -24,8 +24,7 @@ module attributes {spmd.mesh = #mesh} {
 #mesh = #spmd.mesh<data = 2, time micro = 2>
 #time = #spmd.mesh<time micro = 2>
 module attributes {spmd.mesh = #mesh} {
-  // The stage has run already.
-  // expected-error @+1 {{argument 0 has the form #spmd.form<#spmd.mesh<time micro = 2>, micro: gather(0)>, expected one on the mesh #spmd.mesh<data = 2, time micro = 2>}}
+  // expected-error @+1 {{argument 0 has a form on the mesh #spmd.mesh<time micro = 2>, expected the module's, #spmd.mesh<data = 2, time micro = 2>}}
   func.func @twice(%a: tensor<4xf32, #spmd.form<#time, micro: gather(0)>>) {
     return
   }

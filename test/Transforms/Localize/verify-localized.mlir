@@ -11,7 +11,7 @@ module {
 
 #mesh = #spmd.mesh<data = 2>
 module attributes {spmd.mesh = #mesh} {
-  // expected-error @+1 {{argument 0 has the form #spmd.form<#spmd.mesh<data = 2>, data: gather(0)>, expected none}}
+  // expected-error @+1 {{argument 0 has the form #spmd.form<#spmd.mesh<data = 2>, data: gather(0)>, expected 'full' on the space axis 'data', or 'at', behind localize}}
   func.func @form(%x: tensor<8xf32, #spmd.form<#mesh, data: gather(0)>> {spmd.layout = tensor<8xf32, #spmd.form<#mesh, data: gather(0)>>}) {
     return
   }
@@ -22,7 +22,7 @@ module attributes {spmd.mesh = #mesh} {
 #mesh = #spmd.mesh<data = 2>
 module attributes {spmd.mesh = #mesh} {
   func.func @inner() {
-    // expected-error @+1 {{result 0 has the form #spmd.form<#spmd.mesh<data = 2>, data: gather(0)>, expected none}}
+    // expected-error @+1 {{result 0 has the form #spmd.form<#spmd.mesh<data = 2>, data: gather(0)>, expected 'full' on the space axis 'data', or 'at', behind localize}}
     %0 = nn.iota : tensor<8xi64, #spmd.form<#mesh, data: gather(0)>>
     return
   }

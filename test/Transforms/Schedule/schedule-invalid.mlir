@@ -23,7 +23,7 @@ module {
 
 #mesh = #spmd.mesh<data = 2, time micro = 2>
 module attributes {spmd.mesh = #mesh} {
-  // expected-error @+1 {{argument 0 has the form #spmd.form<#spmd.mesh<data = 2, time micro = 2>, data: reduce>, expected none}}
+  // expected-error @+1 {{argument 0 has the form #spmd.form<#spmd.mesh<data = 2, time micro = 2>, data: reduce>, expected 'full' on the space axis 'data', or 'at', behind localize}}
   func.func @form(%a: tensor<4xf32, #spmd.form<#mesh, data: reduce>>) {
     return
   }

@@ -88,7 +88,7 @@ func.func @update(%x: tensor<f32>, %w: tensor<f32>) -> (tensor<f32> {nn.role = #
 module attributes {spmd.mesh = #mesh} {
   func.func @form() {
     %a, %e = sched.step on compute stage 0 strand 0 {
-      // expected-error @-1 {{result 0 has the form #spmd.form<#spmd.mesh<time micro = 2>, micro: gather(0)>, expected none}}
+      // expected-error @-1 {{result 0 has the form #spmd.form<#spmd.mesh<time micro = 2>, micro: gather(0)>, expected 'full' on the time axis 'micro' behind duplex}}
       %0 = nn.iota : tensor<4xi64, #spmd.form<#mesh, micro: gather(0)>>
       sched.yield %0 : tensor<4xi64, #spmd.form<#mesh, micro: gather(0)>>
     } : tensor<4xi64, #spmd.form<#mesh, micro: gather(0)>>

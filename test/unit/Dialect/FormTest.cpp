@@ -35,13 +35,17 @@ const AxisForm kFull = AxisForm::full(), kReduce = AxisForm::reduce();
 } // namespace
 
 TEST_F(FormTest, AxisFormsPrintAndParse) {
-  for (AxisForm form :
-       {kFull, kReduce, AxisForm::gather(0), AxisForm::gather(12)})
+  for (AxisForm form : {kFull, kReduce, AxisForm::gather(0),
+                        AxisForm::gather(12), AxisForm::at(0), AxisForm::at(7)})
     EXPECT_EQ(parseAxisForm(form.str()), form);
   EXPECT_EQ(AxisForm::gather(3).str(), "gather(3)");
   EXPECT_EQ(parseAxisForm(" gather( 2 ) "), AxisForm::gather(2));
-  for (StringRef wrong : {"", "gather", "gather()", "gather(-1)", "gather(x)",
-                          "Full", "gather(1", "split(0)", "replicate"})
+  EXPECT_EQ(AxisForm::at(3).str(), "at(3)");
+  EXPECT_EQ(AxisForm::at(3).getPoint(), 3);
+  EXPECT_FALSE(AxisForm::at(0).isGather() || AxisForm::gather(0).isAt());
+  for (StringRef wrong :
+       {"", "gather", "gather()", "gather(-1)", "gather(x)", "Full", "gather(1",
+        "split(0)", "replicate", "at", "at(-1)", "at(x)", "at(99999999999)"})
     EXPECT_FALSE(parseAxisForm(wrong)) << wrong.str();
 }
 
@@ -56,8 +60,6 @@ TEST_F(FormTest, MeshCountsPointsAndRanks) {
   // A rank is the row-major index of its coordinates.
   EXPECT_EQ(Ints(mesh.getCoordinates(5)), (Ints{1, 2}));
   EXPECT_EQ(Ints(mesh.getCoordinates(1)), (Ints{0, 1}));
-  EXPECT_EQ(mesh.getTimeOnly(), parseMesh("time micro = 4"));
-  EXPECT_FALSE(parseMesh("data = 2").getTimeOnly());
 }
 
 TEST_F(FormTest, TimeIsMajorInTheLayout) {
@@ -141,6 +143,28 @@ TEST_F(FormTest, DivisibilityCountsAllAxesOfADimension) {
   EXPECT_TRUE(canHaveForms(getTensor(3, f32), mesh, {kReduce, kFull}));
   EXPECT_TRUE(canHaveForms(getTensor(8, i1), mesh, both));
   EXPECT_FALSE(canHaveForms(getTensor(3, i1), mesh, {kReduce, kFull}, &reason));
+}
+
+TEST_F(FormTest, OnePointOfASpaceAxisHoldsATensor) {
+  MeshAttr mesh = parseMesh(kMesh);
+  RankedTensorType type = getType({8, 6});
+  std::string reason;
+  Forms forms = {AxisForm::at(1), AxisForm::gather(1), AxisForm::gather(0)};
+  EXPECT_TRUE(canHaveForms(type, mesh, forms));
+  EXPECT_TRUE(isHeld(forms, {1, 0, 3}));
+  EXPECT_FALSE(isHeld(forms, {0, 0, 3}));
+  EXPECT_EQ(Ints(getLocalShape({8, 6}, mesh, forms)), (Ints{2, 2}));
+  EXPECT_EQ(getFormsLeft(mesh, forms, /*hasTime=*/true),
+            (Forms{AxisForm::at(1), kFull, AxisForm::gather(0)}));
+  EXPECT_EQ(getFormsLeft(mesh, forms, /*hasTime=*/false),
+            (Forms{AxisForm::at(1), kFull, kFull}));
+  EXPECT_FALSE(
+      canHaveForms(type, mesh, {AxisForm::at(2), kFull, kFull}, &reason));
+  EXPECT_EQ(reason,
+            "'at(2)' on axis 'data' of size 2, expected a point below it");
+  EXPECT_FALSE(
+      canHaveForms(type, mesh, {kFull, kFull, AxisForm::at(0)}, &reason));
+  EXPECT_EQ(reason, "'at(0)' on the time axis 'micro', expected a space axis");
 }
 
 TEST_F(FormTest, MinorMostAxisIsTheLastOneInTheLayout) {

@@ -8,7 +8,7 @@
 // Splits the operands of an operator in every combination of forms, runs the
 // shards, puts the results together in every combination, and compares with the
 // whole. What is right must be what the operator's rule gives, and what the
-// verifier accepts.
+// verifier accepts. The same for operators on one point of two (`at`).
 //
 //===----------------------------------------------------------------------===//
 
@@ -170,8 +170,13 @@ public:
   bool verifies(const Signature &signature);
   /// Calls `visit` for every combination of forms.
   void forEachSignature(llvm::function_ref<void(const Signature &)> visit);
+  /// Calls `visit` for combinations with `at`: each tensor is `full` or on
+  /// one point, and one of them at most has any other form.
+  void forEachPlaced(llvm::function_ref<void(const Signature &)> visit);
 
 private:
+  std::vector<std::vector<AxisForm>> getChoices();
+  Signature makeSignature(ArrayRef<AxisForm> forms);
   std::vector<AxisForm> getResultShapes(RankedTensorType type);
   Shards split(unsigned operand, AxisForm form);
   const Shards &getShards(unsigned operand, AxisForm form);
@@ -280,8 +285,18 @@ Part Prover::getPart(RankedTensorType type, AxisForm form, int64_t point) {
   return part;
 }
 
-/// What the points compute, if the operator is legal on their shapes and does
-/// not fail. For results only the shape in `results` counts.
+/// Whether `point` holds the results: all of them, or none. An operator that
+/// runs makes all of its results.
+static std::optional<bool> holdsAll(ArrayRef<AxisForm> results, int64_t point) {
+  auto isHere = [&](AxisForm form) { return spmd::isHeld(form, point); };
+  if (llvm::all_of(results, isHere))
+    return true;
+  return llvm::any_of(results, isHere) ? std::nullopt : std::optional(false);
+}
+
+/// What the points that hold results compute, if the operator is legal on their
+/// shapes, has its operands there, and does not fail. For results only the
+/// shape in `results` counts, and who holds them.
 std::optional<std::vector<Shards>>
 Prover::runShards(ArrayRef<AxisForm> operandForms,
                   ArrayRef<AxisForm> resultForms) {
@@ -290,8 +305,18 @@ Prover::runShards(ArrayRef<AxisForm> operandForms,
     SmallVector<Part> operandParts, resultParts;
     SmallVector<Shape> operandShapes, resultShapes;
     SmallVector<TensorRef> values;
+    std::optional<bool> isHere = holdsAll(resultForms, point);
+    if (!isHere)
+      return std::nullopt;
+    if (!*isHere) {
+      for (Shards &shards : found)
+        shards.push_back(nullptr);
+      continue;
+    }
     for (unsigned i = 0; i < operandTypes.size(); ++i) {
       values.push_back(getShards(i, operandForms[i])[point]);
+      if (!values.back())
+        return std::nullopt;
       operandParts.push_back(getPart(operandTypes[i], operandForms[i], point));
       operandShapes.push_back(operandParts.back().shape);
     }
@@ -317,7 +342,9 @@ bool Prover::holds(unsigned result, const Shards &shards, AxisForm form) {
     return isNear(whole, sumOf(shards), getTolerance(op));
   Shards expected = distribute(whole, Points(mesh), form);
   return llvm::all_of(llvm::zip(expected, shards), [&](auto pair) {
-    return isNear(*std::get<0>(pair), *std::get<1>(pair), getTolerance(op));
+    auto &[value, shard] = pair;
+    return value && shard ? isNear(*value, *shard, getTolerance(op))
+                          : !value && !shard;
   });
 }
 
@@ -381,17 +408,49 @@ bool Prover::verifies(const Signature &signature) {
   return accepted;
 }
 
-void Prover::forEachSignature(
-    llvm::function_ref<void(const Signature &)> visit) {
+std::vector<std::vector<AxisForm>> Prover::getChoices() {
   std::vector<std::vector<AxisForm>> choices;
   for (RankedTensorType type : operandTypes)
     choices.push_back(getAllForms(type, axisSize));
   for (RankedTensorType type : resultTypes)
     choices.push_back(getAllForms(type, axisSize));
-  forEachChoice<AxisForm>(choices, [&](ArrayRef<AxisForm> forms) {
-    visit({SmallVector<AxisForm, 4>(forms.take_front(operandTypes.size())),
-           SmallVector<AxisForm, 2>(forms.drop_front(operandTypes.size()))});
+  return choices;
+}
+
+Signature Prover::makeSignature(ArrayRef<AxisForm> forms) {
+  return {SmallVector<AxisForm, 4>(forms.take_front(operandTypes.size())),
+          SmallVector<AxisForm, 2>(forms.drop_front(operandTypes.size()))};
+}
+
+void Prover::forEachSignature(
+    llvm::function_ref<void(const Signature &)> visit) {
+  forEachChoice<AxisForm>(getChoices(), [&](ArrayRef<AxisForm> forms) {
+    visit(makeSignature(forms));
   });
+}
+
+void Prover::forEachPlaced(llvm::function_ref<void(const Signature &)> visit) {
+  auto choices = getChoices();
+  for (int64_t point : {0, 1}) {
+    AxisForm here = AxisForm::at(point), there = AxisForm::at(1 - point);
+    std::vector<std::vector<AxisForm>> plain(choices.size(),
+                                             {AxisForm::full(), here});
+    forEachChoice<AxisForm>(plain, [&](ArrayRef<AxisForm> forms) {
+      if (!llvm::is_contained(forms, here))
+        return;
+      visit(makeSignature(forms));
+      for (auto [index, others] : llvm::enumerate(choices)) {
+        SmallVector<AxisForm> changed(forms);
+        for (AxisForm form : ArrayRef(others).drop_front()) {
+          changed[index] = form;
+          if (llvm::is_contained(changed, here))
+            visit(makeSignature(changed));
+        }
+        changed[index] = there;
+        visit(makeSignature(changed));
+      }
+    });
+  }
 }
 
 //===----------------------------------------------------------------------===//
@@ -479,6 +538,51 @@ TEST_P(ReferenceProof, RuleIsWhatIsRight) {
       checkRule(instance.getOp(), instance, axisSize, generator);
     }
   }
+}
+
+/// Whether all operands are `full` or on one point, and all results on it.
+static bool isOnOnePoint(const Signature &signature) {
+  AxisForm first = signature.results.front();
+  for (AxisForm form : signature.results)
+    if (form != first || !form.isAt())
+      return false;
+  for (AxisForm form : signature.operands)
+    if (form != first && !form.isFull())
+      return false;
+  return true;
+}
+
+static void checkPlaced(Operation *op, const Instance &instance,
+                        Generator &generator) {
+  Prover prover(op, instance, 2, generator);
+  prover.draw();
+  std::vector<Signature> lucky;
+  prover.forEachPlaced([&](const Signature &signature) {
+    bool isLegal = isOnOnePoint(signature);
+    EXPECT_EQ(prover.verifies(signature), isLegal) << signature.str();
+    bool isRight = prover.isRight(signature);
+    EXPECT_TRUE(isRight || !isLegal) << signature.str() << " is wrong";
+    if (isRight && !isLegal)
+      lucky.push_back(signature);
+  });
+  for (unsigned i = 1; i < kDraws; ++i) {
+    prover.draw();
+    llvm::erase_if(lucky, [&](const Signature &signature) {
+      return !prover.isRight(signature);
+    });
+  }
+  for (const Signature &signature : lucky)
+    ADD_FAILURE() << signature.str() << " is right, but not legal";
+}
+
+TEST_P(ReferenceProof, PlacedIsWhatIsRight) {
+  Generator generator(GetParam());
+  Instance instance(context, getCase(), generator);
+  ScopedDiagnosticHandler silence(&context, [](Diagnostic &) {});
+  std::string text;
+  llvm::raw_string_ostream(text) << *instance.getOp();
+  SCOPED_TRACE(text);
+  checkPlaced(instance.getOp(), instance, generator);
 }
 
 static std::string getTestName(const testing::TestParamInfo<size_t> &info) {

@@ -26,6 +26,8 @@
 #include "tandem/Reference/Operators.h"
 #include "tandem/Transforms/Localize/Localize.h"
 #include <gtest/gtest.h>
+#include <map>
+#include <set>
 
 using namespace mlir;
 using namespace tandem;
@@ -205,6 +207,27 @@ static void checkPair(Operation *op, MeshAttr mesh, const Signature &major,
   checkStages(*module, mesh, operands, expected);
 }
 
+/// Signatures of the rule on an axis; on one of two points of space also those
+/// with results on the last point and the first operands there, or none, or
+/// all.
+static SmallVector<Signature> getSignatures(const spmd::Rule &rule,
+                                            MeshAttr mesh, unsigned axis) {
+  auto signatures = rule.enumerate(mesh.getSize(axis));
+  if (mesh.isTime(axis) || mesh.getSize(axis) != 2)
+    return signatures;
+  AxisForm last = AxisForm::at(1);
+  std::set<size_t> counts{0, std::min<size_t>(1, rule.operands.size()),
+                          rule.operands.size()};
+  for (size_t count : counts) {
+    Signature placed;
+    placed.operands.assign(rule.operands.size(), AxisForm::full());
+    placed.results.assign(rule.results.size(), last);
+    std::fill_n(placed.operands.begin(), count, last);
+    signatures.push_back(placed);
+  }
+  return signatures;
+}
+
 TEST_P(TwoAxes, PairsOfSignaturesAreRight) {
   Generator generator(GetParam());
   Instance instance(context, getCases()[GetParam()], generator);
@@ -216,8 +239,8 @@ TEST_P(TwoAxes, PairsOfSignaturesAreRight) {
                          "x = 4, time t = 2", "time s = 2, time t = 2"}) {
     MeshAttr mesh = parseMesh(text);
     Order order(mesh);
-    for (const Signature &major : rule.enumerate(mesh.getSize(order.major)))
-      for (const Signature &minor : rule.enumerate(mesh.getSize(order.minor)))
+    for (const Signature &major : getSignatures(rule, mesh, order.major))
+      for (const Signature &minor : getSignatures(rule, mesh, order.minor))
         checkPair(op, mesh, major, minor, operands);
   }
 }
@@ -233,13 +256,17 @@ INSTANTIATE_TEST_SUITE_P(Cases, TwoAxes,
 // Changes of form
 //===----------------------------------------------------------------------===//
 
+/// All forms of a matrix on an axis of two points.
+static constexpr StringRef kMatrixForms[] = {"full",      "reduce", "gather(0)",
+                                             "gather(1)", "at(0)",  "at(1)"};
+
 static Forms drawForms(RankedTensorType type, MeshAttr mesh,
                        Generator &generator) {
   while (true) {
     Forms forms;
     for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis)
-      forms.push_back(AxisForm::fromCode(
-          static_cast<int64_t>(generator() % (type.getRank() + 2)) - 2));
+      forms.push_back(*spmd::parseAxisForm(
+          kMatrixForms[generator() % std::size(kMatrixForms)]));
     if (spmd::canHaveForms(type, mesh, forms))
       return forms;
   }
@@ -294,4 +321,69 @@ TEST_F(TwoAxes, ReformsKeepTheValue) {
       expectEqual(whole, *found);
     }
   }
+}
+
+/// The change from `from` to `to` on axis x, as text.
+static std::string makeChange(RankedTensorType type, MeshAttr mesh,
+                              const Forms &from, const Forms &to) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  Type before = spmd::withForms(type, mesh, from);
+  Type after = spmd::withForms(type, mesh, to);
+  os << "module attributes {spmd.mesh = " << mesh
+     << "} {\nfunc.func @f(%x: " << before << ") -> " << after
+     << " {\n  %y = spmd.reform %x : " << before << " -> " << after
+     << "\n  return %y : " << after << "\n}\n}\n";
+  return text;
+}
+
+/// What a change becomes on a device; nothing where it is no single one.
+static std::string getOperator(StringRef from, StringRef to) {
+  static const std::map<std::pair<StringRef, StringRef>, const char *> kTable =
+      {{{"full", "gather"}, "spmd.local_slice"},
+       {{"full", "reduce"}, "spmd.keep_first"},
+       {{"full", "at"}, "spmd.keep_at"},
+       {{"gather", "full"}, "spmd.all_gather"},
+       {{"gather", "gather"}, "spmd.all_to_all"},
+       {{"reduce", "full"}, "spmd.all_reduce"},
+       {{"reduce", "gather"}, "spmd.reduce_scatter"},
+       {{"reduce", "at"}, "spmd.reduce"},
+       {{"at", "full"}, "spmd.broadcast"},
+       {{"at", "reduce"}, "spmd.zero_others"},
+       {{"at", "at"}, "spmd.transfer"}};
+  auto found = kTable.find({from.split('(').first, to.split('(').first});
+  return found == kTable.end() ? "" : found->second;
+}
+
+TEST_F(TwoAxes, ChangesOfOneAxisAreOneOperator) {
+  Generator generator(11);
+  MeshAttr mesh = parseMesh("x = 2, y = 2");
+  auto type = RankedTensorType::get({8, 16}, Float64Type::get(&context));
+  for (StringRef other : {"full", "at(1)", "gather(0)"})
+    for (StringRef from : kMatrixForms)
+      for (StringRef to : kMatrixForms) {
+        AxisForm onY = *spmd::parseAxisForm(other);
+        Forms before{*spmd::parseAxisForm(from), onY};
+        Forms after{*spmd::parseAxisForm(to), onY};
+        std::string expected = from == to ? "" : getOperator(from, to);
+        // Axis y is the minor one on the dimension that it splits.
+        if (onY.isGather() && (before[0] == onY || after[0] == onY))
+          continue;
+        SCOPED_TRACE((from + " -> " + to + ", " + other).str());
+        EXPECT_EQ(spmd::getReformedAxis(mesh, before, after).has_value(),
+                  !expected.empty());
+        if (expected.empty())
+          continue;
+        auto module = parseSourceString<ModuleOp>(
+            makeChange(type, mesh, before, after), &context);
+        ASSERT_TRUE(module);
+        Tensor whole = drawTensor(type, generator);
+        auto found = runFormed(*module, mesh, whole);
+        ASSERT_TRUE(found.has_value());
+        expectEqual(whole, *found);
+        checkStages(*module, mesh, whole, whole);
+        auto function = *module->getOps<func::FuncOp>().begin();
+        EXPECT_EQ(function.getBody().front().front().getName().getStringRef(),
+                  expected);
+      }
 }

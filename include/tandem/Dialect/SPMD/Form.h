@@ -6,9 +6,10 @@
 //===----------------------------------------------------------------------===//
 //
 // The layout algebra. A tensor has one form per axis (HiDup, section 4.1):
-// `full`, `gather(d)` or `reduce`. Where several axes split one dimension, time
-// axes are the major ones, then space axes in the order of the mesh; the slice
-// that a device holds of a microbatch is therefore one contiguous block.
+// `full`, `gather(d)` or `reduce`; on space axes also `at(i)`: point i alone
+// holds it, the others hold nothing. Where several axes split one dimension,
+// time axes are the major ones, then space axes in the order of the mesh; the
+// slice that a device holds of a microbatch is therefore one contiguous block.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,6 +18,7 @@
 
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/Support/LLVM.h"
+#include "tandem/Support/FormText.h"
 
 namespace tandem::spmd {
 
@@ -25,24 +27,28 @@ class MeshAttr;
 /// The form of a tensor along one axis.
 class AxisForm {
 public:
-  static AxisForm full() { return AxisForm(-1); }
-  static AxisForm reduce() { return AxisForm(-2); }
+  static AxisForm full() { return AxisForm(form::kFull); }
+  static AxisForm reduce() { return AxisForm(form::kReduce); }
   static AxisForm gather(int64_t dim) { return AxisForm(dim); }
+  static AxisForm at(int64_t point) { return AxisForm(form::kAtFirst - point); }
   static AxisForm fromCode(int64_t code) { return AxisForm(code); }
-  AxisForm() : AxisForm(-1) {}
+  AxisForm() : AxisForm(form::kFull) {}
 
-  bool isFull() const { return code == -1; }
-  bool isReduce() const { return code == -2; }
+  bool isFull() const { return code == form::kFull; }
+  bool isReduce() const { return code == form::kReduce; }
+  bool isAt() const { return code <= form::kAtFirst; }
   bool isGather() const { return code >= 0; }
   bool isGather(int64_t dim) const { return code == dim; }
   /// The dimension that is split. Only for `gather`.
   int64_t getDim() const { return code; }
-  /// -1 for `full`, -2 for `reduce`, else the split dimension.
+  /// The point that holds the tensor. Only for `at`.
+  int64_t getPoint() const { return form::kAtFirst - code; }
+  /// The split dimension, or a code of `FormText.h`.
   int64_t getCode() const { return code; }
   bool operator==(const AxisForm &) const = default;
   auto operator<=>(const AxisForm &) const = default;
 
-  /// `full`, `reduce` or `gather(d)`.
+  /// `full`, `reduce`, `gather(d)` or `at(i)`.
   std::string str() const;
 
 private:
@@ -50,7 +56,7 @@ private:
   int64_t code;
 };
 
-/// Parses `full`, `reduce` or `gather(d)`.
+/// Parses what `str` prints.
 std::optional<AxisForm> parseAxisForm(llvm::StringRef text);
 
 /// One form per axis of a mesh, in the order of the mesh.
@@ -89,13 +95,22 @@ llvm::SmallVector<int64_t> getLocalOffsets(llvm::ArrayRef<int64_t> shape,
                                            llvm::ArrayRef<AxisForm> forms,
                                            llvm::ArrayRef<int64_t> coordinates);
 
+/// Whether the point `coordinates` (one per axis of the mesh) holds a part of
+/// the tensor: it is the point of every `at`.
+bool isHeld(llvm::ArrayRef<AxisForm> forms,
+            llvm::ArrayRef<int64_t> coordinates);
+
+/// What is left of `forms` behind `localize`: `at`, and the forms of time axes;
+/// behind `duplex` (without `hasTime`) `at` alone.
+Forms getFormsLeft(MeshAttr mesh, llvm::ArrayRef<AxisForm> forms, bool hasTime);
+
 /// Whether elements of `type` (a tensor's or an element type) are truth values.
 bool isTruth(mlir::Type type);
 
 /// Whether a tensor of `type` (whose own encoding does not count) can have
 /// `forms`: every gather has an existing dimension, the product of the axes on
-/// a dimension divides it, and truth values are not `reduce`. Says why not in
-/// `reason`.
+/// a dimension divides it, truth values are not `reduce`, and `at` names a
+/// point of a space axis. Says why not in `reason`.
 bool canHaveForms(mlir::RankedTensorType type, MeshAttr mesh,
                   llvm::ArrayRef<AxisForm> forms,
                   std::string *reason = nullptr);
@@ -108,7 +123,8 @@ bool isMinorMost(MeshAttr mesh, llvm::ArrayRef<AxisForm> forms, unsigned axis,
 /// The only axis on which `from` and `to` differ, if changing it is one plain
 /// collective or local operation: the axis is the minor-most one on the
 /// dimension that it leaves, and on the one that it enters. No form but `full`
-/// becomes `reduce`. Otherwise none, and why in `reason`.
+/// and `at` becomes `reduce`, and `gather` and `at` do not become each other.
+/// Otherwise none, and why in `reason`.
 std::optional<unsigned> getReformedAxis(MeshAttr mesh,
                                         llvm::ArrayRef<AxisForm> from,
                                         llvm::ArrayRef<AxisForm> to,

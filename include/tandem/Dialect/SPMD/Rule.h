@@ -14,6 +14,10 @@
 //  * a group of operands in which the operator is linear *together* passes
 //    `reduce` from all of them to all results.
 //
+// One more signature needs no rule: on a space axis, results are `at(i)` where
+// each operand is `at(i)` or `full`. Point i alone runs the operator. Since it
+// is the same for every operator, `enumerate` leaves it out.
+//
 // Truth values (i1) are never `reduce`: their sum is no truth value.
 //
 //===----------------------------------------------------------------------===//
@@ -34,6 +38,10 @@ struct Signature {
   /// `gather(0), full -> gather(0)`.
   std::string str() const;
 };
+
+/// Whether point i alone has what all results are made of: each is `at(i)`, and
+/// each operand `at(i)` or `full`.
+bool isPlaced(const Signature &signature);
 
 /// Reads what `Signature::str` prints.
 std::optional<Signature> parseSignature(llvm::StringRef text);
@@ -73,7 +81,8 @@ struct Rule {
   /// The signature of splitting `factor`.
   Signature getSplitSignature(unsigned factor) const;
 
-  /// All signatures for an axis of `axisSize` points; all-`full` comes first.
+  /// All signatures for an axis of `axisSize` points but those that are placed
+  /// (`isPlaced`); all-`full` comes first.
   llvm::SmallVector<Signature> enumerate(int64_t axisSize) const;
 
   /// What a signature that is none of the rule's would need, as far as it
@@ -82,7 +91,8 @@ struct Rule {
   std::string explain(const Signature &signature) const;
 
   /// Divides the factor that `signature` splits, if any, by `axisSize`: the
-  /// rule of the shards. Fails if `signature` is none of the rule's.
+  /// rule of the shards. Fails if `signature` is none of the rule's, and is
+  /// not placed.
   mlir::LogicalResult split(const Signature &signature, int64_t axisSize);
 };
 

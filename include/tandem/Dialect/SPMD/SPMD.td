@@ -24,8 +24,21 @@ def SPMD_Dialect : Dialect {
     A cluster is a mesh of named axes. An axis is *space* (its points are groups
     of devices) or *time* (its points are microbatches that one device runs one
     after the other). A tensor has one form per axis (HiDup, section 4.1):
-    `full`, `gather(d)` or `reduce`. Forms stand in tensor types, as encoding,
-    so that a program that forgot a collective does not verify.
+    `full`, `gather(d)`, `reduce`, or on space axes `at(i)`. Forms stand in
+    tensor types, as encoding, so that a program that forgot a collective does
+    not verify.
+
+    `at(i)` says that point i alone holds the tensor. An operator whose operands
+    are `at(i)` or `full` gives results that are `at(i)`, whatever its rule:
+    point i alone runs it. These changes of form exist:
+
+    | change | cost | behind `localize` |
+    | --- | --- | --- |
+    | `full -> at(i)` | free | `spmd.keep_at` |
+    | `at(i) -> reduce` | free, the others hold zero | `spmd.zero_others` |
+    | `at(i) -> at(j)` | one point sends to another | `spmd.transfer` |
+    | `at(i) -> full` | one point sends to all | `spmd.broadcast` |
+    | `reduce -> at(i)` | a sum that one point gets | `spmd.reduce` |
 
     Facts are declared attributes (`Facts.h`); any other name is an error.
 
@@ -98,8 +111,6 @@ def SPMD_MeshAttr : SPMD_Attr<"Mesh", "mesh"> {
     ::llvm::SmallVector<unsigned> getLayoutOrder() const;
     /// Coordinates on the space axes of `rank`.
     ::llvm::SmallVector<int64_t> getCoordinates(int64_t rank) const;
-    /// The same mesh without its space axes; null if no time axis is left.
-    MeshAttr getTimeOnly() const;
   }];
 }
 
@@ -113,6 +124,10 @@ def SPMD_FormAttr : SPMD_Attr<"Form", "form", [
     is the type of the *global* tensor, of which every device holds what its
     forms say. An axis that is not named is `full`. A tensor that is `full` on
     all axes has no encoding at all: one meaning, one type.
+
+    `localize` takes `gather` and `reduce` of space axes off, and shapes become
+    those of a device. It leaves `at`, so that a forgotten transfer does not
+    verify there either. A device at another point has no such tensor.
   }];
   // One entry per axis: `AxisForm::getCode()`.
   let parameters = (ins "::tandem::spmd::MeshAttr":$mesh,
@@ -354,6 +369,66 @@ def SPMD_KeepFirstOp
   let description = "`full -> reduce` over space, after `localize`.";
   let assemblyFormat = [{
     $input `over` $axes attr-dict `:` type($input) `->` type($result)
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// One point of an axis
+//===----------------------------------------------------------------------===//
+
+def SPMD_TransferOp
+    : SPMD_GroupOp<"transfer", (ins I64Attr:$from, I64Attr:$to)> {
+  let summary = "sends a tensor from point `from` to point `to` of an axis";
+  let description = [{
+    `at(from) -> at(to)` over space, after `localize`. Only these two points of
+    each group take part, so that it is no collective: the common order of
+    collectives does not bind it.
+
+    ```mlir
+    %1 = spmd.transfer %0 over ["pipe"] from 0 to 1 : tensor<8xf32, #spmd.form<#mesh, pipe: at(0)>> -> tensor<8xf32, #spmd.form<#mesh, pipe: at(1)>>
+    ```
+  }];
+  let assemblyFormat = [{
+    $input `over` $axes `from` $from `to` $to attr-dict `:` type($input) `->`
+    type($result)
+  }];
+}
+
+def SPMD_BroadcastOp : SPMD_GroupOp<"broadcast", (ins I64Attr:$from)> {
+  let summary = "sends a tensor from point `from` of an axis to all points";
+  let description = [{
+    `at(from) -> full` over space, after `localize`: a transfer to each of the
+    other points.
+  }];
+  let assemblyFormat = [{
+    $input `over` $axes `from` $from attr-dict `:` type($input) `->`
+    type($result)
+  }];
+}
+
+def SPMD_ReduceOp : SPMD_CollectiveOp<"reduce", (ins I64Attr:$to)> {
+  let summary = "sums over the points of an axis; point `to` gets the sum";
+  let description = "`reduce -> at(to)` over space, after `localize`.";
+  let assemblyFormat = [{
+    $input `over` $axes `to` $to attr-dict `:` type($input) `->` type($result)
+  }];
+}
+
+def SPMD_KeepAtOp : SPMD_GroupOp<"keep_at", (ins I64Attr:$point)> {
+  let summary = "one point of an axis keeps the value, the others drop it";
+  let description = "`full -> at(point)` over space, after `localize`.";
+  let assemblyFormat = [{
+    $input `over` $axes `point` $point attr-dict `:` type($input) `->`
+    type($result)
+  }];
+}
+
+def SPMD_ZeroOthersOp : SPMD_GroupOp<"zero_others", (ins I64Attr:$point)> {
+  let summary = "one point of an axis keeps the value, the others hold zero";
+  let description = "`at(point) -> reduce` over space, after `localize`.";
+  let assemblyFormat = [{
+    $input `over` $axes `point` $point attr-dict `:` type($input) `->`
+    type($result)
   }];
 }
 

@@ -8,11 +8,11 @@
 // Localize takes the space axes off:
 //
 //  * before: global shapes with forms on all axes, one-axis `spmd.reform`s;
-//  * after: per-device shapes; forms on the time axes only (`getTimeOnly` of
-//  the
-//    mesh); reforms over space are collectives, `spmd.local_slice` or
-//    `spmd.keep_first`. Arguments and results say in `spmd.layout` (a type
-//    attribute) the global tensor with its forms on all axes.
+//  * after: per-device shapes; forms on the time axes, and `at` on space axes
+//    (`getFormsLeft`); reforms over space are collectives, `spmd.local_slice`,
+//    `spmd.keep_first`, `spmd.keep_at` or `spmd.zero_others`. Arguments and
+//    results say in `spmd.layout` (a type attribute) the global tensor with its
+//    forms on all axes.
 //
 // With a time form in its type, a collective is one per point of the time axis:
 // `all_gather ... dim 0` of a tensor that is `gather(0)` over time concatenates

@@ -25,7 +25,7 @@ def MergeCollectivesPass : Pass<"tandem-merge-collectives", "::mlir::func::FuncO
 }
 
 def VerifyLocalizedPass : Pass<"tandem-verify-localized", "::mlir::func::FuncOp"> {
-  let summary = "Checks the exit of the localize stage: forms on time axes only, layouts that give the per-device shapes";
+  let summary = "Checks the exit of the localize stage: forms on time axes and `at` only, layouts that give the per-device shapes";
   let description = [{
     The exit of the stage.
   }];
