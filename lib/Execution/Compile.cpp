@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Execution/Compile.h"
+#include "Pipe.h"
 #include "ProgramCache.h"
 #include "StageOf.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -110,6 +111,8 @@ private:
   const CompileOptions &options;
   /// What stages read: the limit of memory is lowered to plan again.
   Options ofStages;
+  /// What the pins say of sections, taken out of what stages read.
+  std::optional<Pipe> pipe;
   CompiledProgram &result;
   DialectRegistry registry;
   std::unique_ptr<MLIRContext> context;
@@ -249,6 +252,9 @@ LogicalResult Compilation::checkOptions() {
                 (isLimited ? "a search time limit" : "a start") +
                 " without a search, expected 'tandem' or another one" +
                 (isLimited ? ", or an explanation" : ""));
+  pipe = takePipe(ofStages, error);
+  if (!error.empty())
+    return failure();
   if (options.micro < 1)
     return fail("micro is " + Twine(options.micro) + ", expected at least 1");
   if (options.accumulate < 1 || options.accumulate > kMaxAccumulate)
@@ -349,8 +355,15 @@ LogicalResult Compilation::runPasses(const Stage &stage,
                                            OpPassManager::Nesting::Implicit);
   manager.enableVerifier(false);
   addStage(manager, stage, ofStages, exchange);
-  if (failed(manager.run(*module)))
+  if (pipe)
+    addPipePasses(manager, *pipe, stage.name);
+  if (pipe && isOfActions(stage.name)) {
+    for (ModuleOp action : module->getOps<ModuleOp>())
+      if (failed(manager.run(action)))
+        return failure();
+  } else if (failed(manager.run(*module))) {
     return failure();
+  }
   if (isCancelled())
     return fail("interrupted in stage " + stage.name);
   return verify(*module);

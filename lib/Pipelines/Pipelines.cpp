@@ -16,9 +16,11 @@
 #include "tandem/Dialect/SPMD/SPMD.h"
 #include "tandem/Dialect/Sched/Sched.h"
 #include "tandem/Transforms/Accumulate/Accumulate.h"
+#include "tandem/Transforms/Cut/Cut.h"
 #include "tandem/Transforms/Duplex/Duplex.h"
 #include "tandem/Transforms/Import/Import.h"
 #include "tandem/Transforms/Localize/Localize.h"
+#include "tandem/Transforms/Outline/Outline.h"
 #include "tandem/Transforms/Schedule/Schedule.h"
 #include "tandem/Transforms/Shard/Shard.h"
 
@@ -236,9 +238,11 @@ static void registerStages() {
 void registerPipelines() {
   registerImportPasses();
   registerAccumulatePasses();
+  registerCutPasses();
   registerVerifyPlanPass();
   registerShardPasses();
   registerLocalizePasses();
+  registerOutlinePasses();
   registerDuplexPasses();
   registerSchedulePasses();
   registerLowerPasses();

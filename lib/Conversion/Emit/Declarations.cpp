@@ -48,6 +48,9 @@ static rt::Form getForm(RankedTensorType layout, spmd::MeshAttr mesh) {
     else if (axisForm.isGather())
       form.dims[axisForm.getDim()].axes.push_back(
           getAxisNumber(mesh, own.getName(axis)));
+    else if (axisForm.isAt())
+      form.at.push_back(
+          {getAxisNumber(mesh, own.getName(axis)), axisForm.getPoint()});
     else if (axisForm.isReduce() && !own.isTime(axis))
       form.reduce.push_back(getAxisNumber(mesh, own.getName(axis)));
   }

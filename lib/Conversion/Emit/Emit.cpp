@@ -7,6 +7,7 @@
 
 #include "tandem/Conversion/Emit/Emit.h"
 #include "Declarations.h"
+#include "Link.h"
 #include "tandem/Analysis/Lookups.h"
 #include "tandem/Analysis/UserLocation.h"
 #include "tandem/Conversion/Lower/Lower.h"
@@ -15,6 +16,7 @@
 #include "tandem_rt/new_file.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/TargetParser/Host.h"
+#include <deque>
 #include <map>
 
 using namespace mlir;
@@ -521,8 +523,9 @@ static std::vector<rt::Queue> getQueues(func::FuncOp step) {
   return list;
 }
 
-FailureOr<std::string> emitProgram(ModuleOp module,
-                                   const EmitOptions &options) {
+/// Adds what a lowered module has to a Program.
+static LogicalResult build(ModuleOp module, const EmitOptions &options,
+                           rt::ProgramBuilder &builder) {
   auto step = module.lookupSymbol<func::FuncOp>("step");
   auto arena = module->getAttrOfType<IntegerAttr>(sched::kArenaAttrName);
   if (!step || !arena)
@@ -532,15 +535,59 @@ FailureOr<std::string> emitProgram(ModuleOp module,
   if (failed(kernels))
     return failure();
   auto mesh = module->getAttrOfType<spmd::MeshAttr>(spmd::kMeshAttrName);
-  rt::ProgramBuilder builder(getSpaceAxes(mesh),
-                             mesh ? mesh.getNumStrands() : 1);
   const Device &device = sched::getDevice(module);
   builder.setTarget(getTarget(*kernels, device));
   builder.setQueues(getQueues(step));
   builder.setMemorySpaces(device.memorySpaces);
   builder.setArena(arena.getInt());
-  if (failed(declare(step, mesh, builder)) ||
-      failed(Emitter(step, mesh, builder, *kernels).emit()))
+  return failure(failed(declare(step, mesh, builder)) ||
+                 failed(Emitter(step, mesh, builder, *kernels).emit()));
+}
+
+static rt::ProgramBuilder makeBuilder(ModuleOp module) {
+  auto mesh = module->getAttrOfType<spmd::MeshAttr>(spmd::kMeshAttrName);
+  return rt::ProgramBuilder(getSpaceAxes(mesh),
+                            mesh ? mesh.getNumStrands() : 1);
+}
+
+/// Adds the actions of a pipeline, and what points do with them.
+static LogicalResult buildPoints(ModuleOp module, const EmitOptions &options,
+                                 StringRef axis, rt::ProgramBuilder &builder) {
+  std::deque<rt::ProgramBuilder> builders;
+  llvm::StringMap<const rt::Program *> actions;
+  llvm::StringMap<uint32_t> objects;
+  for (ModuleOp action : module.getOps<ModuleOp>()) {
+    builders.push_back(makeBuilder(action));
+    if (failed(build(action, options, builders.back())))
+      return failure();
+    const rt::Program &program = builders.back().get();
+    StringRef name = action.getSymName().value_or("");
+    actions[name] = &program;
+    objects[name] = builder.get().codeObjects.size();
+    for (const rt::CodeObject &object : program.codeObjects)
+      builder.addCodeObject((name + "." + object.name).str(), object.image,
+                            object.kind);
+    if (builders.size() == 1 || !program.codeObjects.empty())
+      builder.setTarget(program.target);
+    builder.setQueues(program.queues);
+    builder.setMemorySpaces(program.memorySpaces);
+  }
+  auto step = module.lookupSymbol<func::FuncOp>("step");
+  auto mesh = module->getAttrOfType<spmd::MeshAttr>(spmd::kMeshAttrName);
+  if (!step || !mesh)
+    return module.emitError("module has no declaration of @step on a mesh");
+  if (failed(declare(step, mesh, builder)))
+    return failure();
+  return linkPoints(module, getAxisNumber(mesh, axis), actions, objects,
+                    builder);
+}
+
+FailureOr<std::string> emitProgram(ModuleOp module,
+                                   const EmitOptions &options) {
+  rt::ProgramBuilder builder = makeBuilder(module);
+  auto pipe = module->getAttrOfType<StringAttr>(spmd::kPipeAttrName);
+  if (failed(pipe ? buildPoints(module, options, pipe, builder)
+                  : build(module, options, builder)))
     return failure();
   rt::Expected<rt::Bytes> bytes = builder.finish();
   if (!bytes.ok())

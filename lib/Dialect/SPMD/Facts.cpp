@@ -18,6 +18,12 @@ static bool isLayout(Attribute value) {
   return type && isa<RankedTensorType>(type.getValue());
 }
 
+static bool isPoints(Attribute value) {
+  auto points = dyn_cast<DenseI64ArrayAttr>(value);
+  return points && !points.empty() &&
+         llvm::all_of(points.asArrayRef(), [](int64_t i) { return i >= 0; });
+}
+
 static constexpr Fact kFacts[] = {
     {kMeshAttrName, OnModule, isOf<MeshAttr>,
      "a mesh such as #spmd.mesh<data = 2>"},
@@ -29,6 +35,9 @@ static constexpr Fact kFacts[] = {
     {kLoopAttrName, OnOperator, isIndex, "an i64 from 0 on"},
     {kIterationsAttrName, OnFunction, isIndex, "an i64 from 0 on"},
     {kIteratedAttrName, OnArgument, isIndex, "an i64 from 0 on"},
+    {kSectionsAttrName, OnModule, isPoints, "points such as array<i64: 0, 1>"},
+    {kPipeAttrName, OnModule, isOf<StringAttr>, "the name of an axis"},
+    {kSectionAttrName, OnOperator | OnArgument, isIndex, "an i64 from 0 on"},
 };
 
 void SPMDDialect::addFacts() { addInterface<FactTable>(ArrayRef(kFacts)); }

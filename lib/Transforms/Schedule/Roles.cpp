@@ -75,8 +75,14 @@ Roles::Roles(ArrayRef<Operation *> ops) : ops(ops) {
 void Roles::findAhead() {
   llvm::DenseSet<Operation *> free;
   for (Operation *op : ops) {
+    // What is returned, as a loss that microbatches summed, is ahead of
+    // nothing.
     bool isFree =
         !isSource(op) && passesOn(op) &&
+        llvm::none_of(op->getUsers(),
+                      [](Operation *user) {
+                        return user->hasTrait<OpTrait::IsTerminator>();
+                      }) &&
         llvm::all_of(op->getOperands(), [&](Value operand) {
           Operation *producer = operand.getDefiningOp();
           return !producer || isSource(producer) || free.contains(producer);

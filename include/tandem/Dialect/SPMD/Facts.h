@@ -34,6 +34,13 @@ inline constexpr llvm::StringLiteral kIterationsAttrName =
 inline constexpr llvm::StringLiteral kIteratedAttrName =
     SPMDDialect::IteratedAttrHelper::getNameStr();
 
+inline constexpr llvm::StringLiteral kSectionsAttrName =
+    SPMDDialect::SectionsAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kPipeAttrName =
+    SPMDDialect::PipeAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kSectionAttrName =
+    SPMDDialect::SectionAttrHelper::getNameStr();
+
 /// The loop that `op` is in; none: it runs once.
 inline std::optional<int64_t> getLoop(mlir::Operation *op) {
   return getInteger(op, kLoopAttrName);

@@ -51,6 +51,9 @@ def SPMD_Dialect : Dialect {
     | `spmd.change` | operators | it is a part of a change of form, as `localize` and `duplex` take reforms apart |
     | `spmd.loop` | operators | the number of the loop that it is in, from the accumulate stage on; none if it runs once |
     | `spmd.iterations` | functions | how often each loop runs |
+    | `spmd.sections` | modules | the point of each section, by its number (`--tandem-cut`) |
+    | `spmd.pipe` | modules | the axis on whose points sections lie |
+    | `spmd.section` | operators, arguments | the number of its section; none: every point has it |
     | `spmd.iterated` | arguments | the dimension that counts iterations; outside of the step it is the major part of the next one |
   }];
   let useDefaultAttributePrinterParser = 1;
@@ -65,7 +68,10 @@ def SPMD_Dialect : Dialect {
                               "::mlir::UnitAttr":$change,
                               "::mlir::IntegerAttr":$loop,
                               "::mlir::IntegerAttr":$iterations,
-                              "::mlir::IntegerAttr":$iterated);
+                              "::mlir::IntegerAttr":$iterated,
+                              "::mlir::DenseI64ArrayAttr":$sections,
+                              "::mlir::StringAttr":$pipe,
+                              "::mlir::IntegerAttr":$section);
 }
 
 //===----------------------------------------------------------------------===//

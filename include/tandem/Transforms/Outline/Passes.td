@@ -1,0 +1,35 @@
+//===- Passes.td - passes of Outline ----------------*- tablegen -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_TRANSFORMS_OUTLINE_PASSES_TD
+#define TANDEM_TRANSFORMS_OUTLINE_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def OutlineActionsPass : Pass<"tandem-outline-actions", "::mlir::ModuleOp"> {
+  let summary = "Makes a module of each action of a pipeline, and a function of each point";
+  let description = [{
+    Before: a localized step with forms `at(i)` on the pipe axis, and microbatches as
+    iterations of its loops. After: a module per action, whose step is that of one
+    microbatch, and a function per point that runs actions in the order of the
+    pipeline, and sends and receives. `@step` is left as a declaration.
+
+    | module | what |
+    | --- | --- |
+    | `@s0.F`, `@s0.B` | the forward and backward pass of section 0 |
+    | `@p0.2` | what point 0 runs once, or in a loop before the last one: by its segment |
+
+    A value that all points have is made in each action that reads it. A sum over
+    microbatches is an argument that the action updates.
+  }];
+  let options = [
+    Option<"order", "order", "std::string", "\"1f1b\"", "gpipe, 1f1b, or the file of an order">,
+  ];
+  let dependentDialects = ["::tandem::sched::SchedDialect"];
+}
+
+#endif // TANDEM_TRANSFORMS_OUTLINE_PASSES_TD

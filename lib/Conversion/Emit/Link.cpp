@@ -1,0 +1,332 @@
+//===- Link.cpp - a Program of actions ------------------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Link.h"
+#include "LinkBuffers.h"
+#include "tandem/Dialect/NN/NN.h"
+#include "tandem/Dialect/Sched/Points.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include <map>
+#include <set>
+
+using namespace mlir;
+
+namespace tandem {
+namespace {
+/// A check of an action that runs once, and where it stands: behind so many
+/// collectives over the axis of points.
+struct PlacedCheck {
+  int64_t segment = 0;
+  size_t numMeetings = 0;
+  int64_t point = 0;
+  rt::Check check;
+  std::string name;
+};
+
+/// Lists what one point runs.
+class PointLinker {
+public:
+  PointLinker(func::FuncOp function, int64_t point, uint32_t axis,
+              const llvm::StringMap<const rt::Program *> &actions,
+              const llvm::StringMap<uint32_t> &objects,
+              const std::vector<PlacedCheck> &checks,
+              rt::ProgramBuilder &builder)
+      : function(function), point(point), axis(axis), actions(actions),
+        objects(objects), checks(checks), builder(builder) {}
+  LogicalResult run();
+
+private:
+  void run(sched::RunOp op);
+  void send(sched::SendOp op);
+  void receive(sched::ReceiveOp op);
+  void fill(sched::ZerosOp op);
+  LogicalResult give(sched::GiveOp op);
+  void add(const rt::Command &command, sched::RunOp op, const LinkMap &map);
+  void addChecks(int64_t segment, bool isAll);
+  void waitForTransfers(ValueRange values);
+  void waitForSends();
+  rt::Transfer getTransfer(int64_t from, int64_t to, Type type, int64_t tag);
+
+  func::FuncOp function;
+  int64_t point;
+  uint32_t axis;
+  const llvm::StringMap<const rt::Program *> &actions;
+  const llvm::StringMap<uint32_t> &objects;
+  const std::vector<PlacedCheck> &checks;
+  rt::ProgramBuilder &builder;
+  LinkBuffers buffers;
+  /// Events of transfers that the queue of computation has not waited for.
+  llvm::DenseMap<Value, uint32_t> received;
+  std::vector<std::pair<int64_t, uint32_t>> sent;
+  int64_t numRuns = 0;
+  size_t nextCheck = 0, numMeetings = 0;
+};
+
+constexpr uint32_t kCompute = 0;
+} // namespace
+
+/// The segment of an action that runs once, from its name `p0.2`; -1 if it
+/// does not.
+static int64_t getSegment(StringRef action) {
+  int64_t segment = -1;
+  if (action.consume_front("p") &&
+      !action.split('.').second.getAsInteger(10, segment))
+    return segment;
+  return -1;
+}
+
+static bool isMeeting(const rt::Command &command, uint32_t axis) {
+  auto *collective = std::get_if<rt::Collective>(&command.operation);
+  return collective && llvm::is_contained(collective->axes, axis);
+}
+
+static bool writesArgument(rt::Command command) {
+  bool writes = false;
+  visitBuffers(command, [&](rt::BufferRef &ref, bool isWritten) {
+    writes |= isWritten && ref.space == rt::Space::Argument;
+  });
+  return writes;
+}
+
+//===----------------------------------------------------------------------===//
+// Checks
+//===----------------------------------------------------------------------===//
+
+/// The checks of all points, in one order that each can keep.
+static std::vector<PlacedCheck>
+findChecks(const llvm::StringMap<const rt::Program *> &actions, uint32_t axis) {
+  std::vector<PlacedCheck> checks;
+  for (const auto &entry : actions) {
+    StringRef name = entry.getKey();
+    int64_t point = 0;
+    size_t numMeetings = 0;
+    name.drop_front().split('.').first.getAsInteger(10, point);
+    for (const rt::Command &command :
+         entry.getValue()->rankPrograms[0].commands) {
+      numMeetings += isMeeting(command, axis);
+      if (auto *check = std::get_if<rt::Check>(&command.operation))
+        checks.push_back(
+            {getSegment(name), numMeetings, point, *check, command.name});
+    }
+  }
+  std::stable_sort(checks.begin(), checks.end(),
+                   [](const PlacedCheck &a, const PlacedCheck &b) {
+                     return std::tie(a.segment, a.numMeetings, a.point) <
+                            std::tie(b.segment, b.numMeetings, b.point);
+                   });
+  return checks;
+}
+
+/// Takes part in the checks of other points that come next: those behind as
+/// many meetings as there were, or all of the segment.
+void PointLinker::addChecks(int64_t segment, bool isAll) {
+  for (; nextCheck < checks.size(); ++nextCheck) {
+    const PlacedCheck &next = checks[nextCheck];
+    bool isDue =
+        next.segment < segment ||
+        (next.segment == segment && (isAll || next.numMeetings <= numMeetings));
+    if (next.point == point || !isDue)
+      return;
+    rt::Check check = next.check;
+    check.source.reset();
+    check.axes = {axis};
+    builder.add({.name = next.name, .queue = kCompute}, std::move(check));
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Events
+//===----------------------------------------------------------------------===//
+
+void PointLinker::waitForTransfers(ValueRange values) {
+  for (Value value : values)
+    if (auto found = received.find(value); found != received.end()) {
+      builder.waitEvent(kCompute, found->second);
+      received.erase(found);
+    }
+}
+
+/// A buffer that was sent may be written again behind the second run.
+void PointLinker::waitForSends() {
+  size_t kept = 0;
+  for (auto [run, event] : sent)
+    if (run + LinkBuffers::kRunsOfSend <= numRuns)
+      builder.waitEvent(kCompute, event);
+    else
+      sent[kept++] = {run, event};
+  sent.resize(kept);
+}
+
+rt::Transfer PointLinker::getTransfer(int64_t from, int64_t to, Type type,
+                                      int64_t tag) {
+  auto tensor = cast<RankedTensorType>(type);
+  std::string name;
+  llvm::raw_string_ostream(name) << tensor.getElementType();
+  return {.axis = axis,
+          .from = from,
+          .to = to,
+          .type = *rt::parseElementType(name),
+          .shape = tensor.getShape().vec(),
+          .tag = tag};
+}
+
+void PointLinker::send(sched::SendOp op) {
+  int64_t to = op.getTo();
+  Value value = op.getValue();
+  waitForTransfers(value);
+  uint32_t queue = builder.transferQueue(point, to);
+  builder.waitEvent(queue, builder.recordEvent(kCompute));
+  rt::BufferRef source = buffers.get(value);
+  builder.send({.name = "send",
+                .bytes = source.bytes,
+                .strand = int32_t(op.getMicrobatch().value_or(0))},
+               getTransfer(point, to, value.getType(), op.getTag()), source);
+  sent.push_back({numRuns, builder.recordEvent(queue)});
+}
+
+void PointLinker::receive(sched::ReceiveOp op) {
+  int64_t from = op.getFrom();
+  Value value = op.getValue();
+  uint32_t queue = builder.transferQueue(from, point);
+  builder.waitEvent(queue, builder.recordEvent(kCompute));
+  rt::BufferRef destination = buffers.get(value);
+  builder.receive({.name = "receive",
+                   .bytes = destination.bytes,
+                   .strand = int32_t(op.getMicrobatch().value_or(0))},
+                  getTransfer(from, point, value.getType(), op.getTag()),
+                  destination);
+  received[value] = builder.recordEvent(queue);
+}
+
+void PointLinker::fill(sched::ZerosOp op) {
+  rt::BufferRef buffer = buffers.get(op.getResult(0));
+  builder.add({.name = "zeros", .queue = kCompute, .bytes = buffer.bytes},
+              rt::Fill{buffer, {0}});
+}
+
+/// A result that lies in an argument is there; another one is copied.
+LogicalResult PointLinker::give(sched::GiveOp op) {
+  rt::BufferRef made = buffers.get(op.getValue());
+  rt::BufferRef place = builder.result(op.getIndex());
+  if (made.space == place.space && made.index == place.index)
+    return success();
+  waitForTransfers(op.getValue());
+  builder.add({.name = "copy", .queue = kCompute, .bytes = 2 * place.bytes},
+              rt::Copy{made, place});
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Runs
+//===----------------------------------------------------------------------===//
+
+/// Lists a command of an action with the buffers of the point.
+void PointLinker::add(const rt::Command &command, sched::RunOp op,
+                      const LinkMap &map) {
+  rt::Command copy = command;
+  map.apply(copy);
+  if (auto *launch = std::get_if<rt::Launch>(&copy.operation))
+    launch->codeObject += objects.lookup(op.getAction());
+  if (auto *check = std::get_if<rt::Check>(&copy.operation))
+    check->axes = {axis};
+  std::string name = copy.name;
+  if (auto microbatch = op.getMicrobatch())
+    copy.strand = int32_t(*microbatch);
+  auto [section, letter] = op.getAction().split('.');
+  if (section.consume_front("s"))
+    name = (section + letter + Twine(copy.strand) + " " + name).str();
+  builder.add({name, copy.location, copy.queue, copy.flops, copy.bytes,
+               copy.stage, copy.strand, copy.workspace},
+              std::move(copy.operation));
+}
+
+void PointLinker::run(sched::RunOp op) {
+  const rt::Program &program = *actions.lookup(op.getAction());
+  const rt::RankProgram &own = program.rankPrograms[0];
+  int64_t segment = getSegment(op.getAction());
+  waitForTransfers(op.getInputs());
+  std::set<uint32_t> queues;
+  for (const rt::Command &command : own.commands)
+    if (command.queue != kCompute)
+      queues.insert(command.queue);
+  if (!queues.empty()) {
+    uint32_t begun = builder.recordEvent(kCompute);
+    for (uint32_t queue : queues)
+      builder.waitEvent(queue, begun);
+  }
+  LinkMap map(op, buffers);
+  std::map<uint32_t, uint32_t> events;
+  for (const rt::Command &command : own.commands) {
+    if (auto *record = std::get_if<rt::RecordEvent>(&command.operation)) {
+      events[record->event] = builder.recordEvent(command.queue);
+      continue;
+    }
+    if (auto *wait = std::get_if<rt::WaitEvent>(&command.operation)) {
+      builder.waitEvent(command.queue, events.at(wait->event));
+      continue;
+    }
+    if (segment >= 0) {
+      bool isCheck = std::holds_alternative<rt::Check>(command.operation);
+      if (isCheck || isMeeting(command, axis))
+        addChecks(segment, false);
+      if (writesArgument(command))
+        addChecks(segment, true);
+      nextCheck += isCheck;
+      numMeetings += isMeeting(command, axis);
+    }
+    add(command, op, map);
+  }
+  if (segment >= 0)
+    addChecks(segment, true);
+  for (uint32_t queue : queues)
+    builder.waitEvent(kCompute, builder.recordEvent(queue));
+  ++numRuns;
+  waitForSends();
+}
+
+LogicalResult PointLinker::run() {
+  if (failed(buffers.place(function, actions, builder)))
+    return failure();
+  for (Operation &op : function.getBody().front().without_terminator()) {
+    auto result =
+        TypeSwitch<Operation *, LogicalResult>(&op)
+            .Case([&](sched::GiveOp own) { return give(own); })
+            .Case<sched::RunOp>([&](auto own) { return run(own), success(); })
+            .Case<sched::SendOp>([&](auto own) { return send(own), success(); })
+            .Case<sched::ReceiveOp>(
+                [&](auto own) { return receive(own), success(); })
+            .Case<sched::ZerosOp>(
+                [&](auto own) { return fill(own), success(); })
+            .Default([](Operation *) { return success(); });
+    if (failed(result))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult linkPoints(ModuleOp module, uint32_t axis,
+                         const llvm::StringMap<const rt::Program *> &actions,
+                         const llvm::StringMap<uint32_t> &objects,
+                         rt::ProgramBuilder &builder) {
+  std::vector<PlacedCheck> checks = findChecks(actions, axis);
+  std::vector<uint32_t> numbers;
+  for (int64_t point = 0;; ++point) {
+    auto function =
+        module.lookupSymbol<func::FuncOp>(("p" + Twine(point)).str());
+    if (!function)
+      break;
+    numbers.push_back(point == 0 ? 0 : builder.addRankProgram());
+    if (failed(PointLinker(function, point, axis, actions, objects, checks,
+                           builder)
+                   .run()))
+      return failure();
+  }
+  builder.setRankPrograms(axis, numbers);
+  return success();
+}
+
+} // namespace tandem

@@ -1,0 +1,39 @@
+//===- Link.h - a Program of actions ----------------------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// An action of a pipeline is compiled like a step: to a Program of its own. The
+// functions of points say which actions run, on which values. Here the actions'
+// commands are listed once for each time that they run, with the buffers of the
+// point in place of the action's own.
+//
+// Between two runs of a point, all its queues but those of transfers wait for
+// each other, so that runs share one arena for what lives within them.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_CONVERSION_EMIT_LINK_H
+#define TANDEM_LIB_CONVERSION_EMIT_LINK_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "tandem_rt/program_builder.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace tandem {
+
+/// Adds to `builder`, which has declarations and targets, a rank program per
+/// point of `axis`: the functions @p0, @p1, ... of `module`. `actions` are the
+/// Programs of its modules, whose code objects the builder has from number
+/// `objects` of each on.
+mlir::LogicalResult
+linkPoints(mlir::ModuleOp module, uint32_t axis,
+           const llvm::StringMap<const rt::Program *> &actions,
+           const llvm::StringMap<uint32_t> &objects,
+           rt::ProgramBuilder &builder);
+
+} // namespace tandem
+
+#endif // TANDEM_LIB_CONVERSION_EMIT_LINK_H

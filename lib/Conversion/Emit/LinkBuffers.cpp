@@ -1,0 +1,259 @@
+//===- LinkBuffers.cpp - the buffers of a point ---------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "LinkBuffers.h"
+#include "tandem/Dialect/NN/NN.h"
+#include "llvm/ADT/Sequence.h"
+#include "llvm/Support/MathExtras.h"
+#include <map>
+
+using namespace mlir;
+
+namespace tandem {
+
+//===----------------------------------------------------------------------===//
+// Buffers of commands
+//===----------------------------------------------------------------------===//
+
+using Visit = llvm::function_ref<void(rt::BufferRef &, bool)>;
+
+static void visitOwn(rt::Launch &op, Visit visit) {
+  for (rt::BufferRef &ref : op.inputs)
+    visit(ref, false);
+  for (rt::BufferRef &ref : op.outputs)
+    visit(ref, true);
+}
+
+static void visitOwn(rt::Gemm &op, Visit visit) {
+  visit(op.a, false);
+  visit(op.b, false);
+  visit(op.c, true);
+  if (op.bias)
+    visit(*op.bias, false);
+  if (op.preActivation)
+    visit(*op.preActivation, !op.readsPreActivation());
+  for (std::optional<rt::BufferRef> *sums : {&op.sumsA, &op.sumsB})
+    if (*sums)
+      visit(**sums, true);
+}
+
+static void visitOwn(rt::Attention &op, Visit visit) {
+  bool isForward = !op.gradients;
+  for (rt::AttentionTensor *tensor : {&op.query, &op.key, &op.value})
+    visit(tensor->buffer, false);
+  visit(op.output.buffer, isForward);
+  visit(op.logsumexp, isForward);
+  if (op.mask)
+    visit(op.mask->buffer, false);
+  if (op.positions)
+    visit(*op.positions, false);
+  if (op.dropout)
+    for (rt::BufferRef *ref :
+         {&op.dropout->rows, &op.dropout->seed, &op.dropout->step})
+      visit(*ref, false);
+  if (isForward)
+    return;
+  visit(op.gradients->output.buffer, false);
+  for (rt::AttentionTensor *tensor :
+       {&op.gradients->query, &op.gradients->key, &op.gradients->value})
+    visit(tensor->buffer, true);
+}
+
+static void visitOwn(rt::Convolution &op, Visit visit) {
+  for (auto [number, tensor] : llvm::enumerate(op.tensors))
+    visit(tensor.buffer, number == op.roles()[2]);
+}
+
+/// What reads a source and writes a destination.
+template <typename OpT>
+  requires requires(OpT op) {
+    op.source;
+    op.destination;
+  }
+static void visitOwn(OpT &op, Visit visit) {
+  visit(op.source, false);
+  visit(op.destination, true);
+}
+
+static void visitOwn(rt::Fill &op, Visit visit) { visit(op.destination, true); }
+
+static void visitOwn(rt::Check &op, Visit visit) {
+  if (op.source)
+    visit(*op.source, false);
+}
+
+/// What has none of its own: events, and loops, which no action has.
+template <typename OpT>
+  requires(std::is_same_v<OpT, rt::RecordEvent> ||
+           std::is_same_v<OpT, rt::WaitEvent> ||
+           std::is_same_v<OpT, rt::Repeat>)
+static void visitOwn(OpT &, Visit) {}
+
+void visitBuffers(rt::Command &command, Visit visit) {
+  std::visit([&](auto &op) { visitOwn(op, visit); }, command.operation);
+  if (command.workspace)
+    visit(*command.workspace, true);
+}
+
+//===----------------------------------------------------------------------===//
+// Places
+//===----------------------------------------------------------------------===//
+
+static int64_t getBytes(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  return tensor.getNumElements() * ((tensor.getElementTypeBitWidth() + 7) / 8);
+}
+
+void LinkBuffers::addRange(Value value, int64_t begin) {
+  numbers[value] = ranges.size();
+  int64_t bytes = llvm::alignTo(getBytes(value.getType()), rt::kHostAlignment);
+  ranges.push_back({bytes, begin, begin, 0});
+}
+
+void LinkBuffers::use(Value value, int64_t position) {
+  if (auto found = numbers.find(value); found != numbers.end()) {
+    Range &range = ranges[found->second];
+    range.end = std::max(range.end, position);
+  }
+}
+
+/// An update lies where its argument does.
+void LinkBuffers::nameResults(sched::RunOp run, const rt::Program &program,
+                              int64_t position) {
+  for (auto [result, made] :
+       llvm::zip_equal(run.getResults(), program.results)) {
+    if (made.place.space != rt::Space::Argument) {
+      addRange(result, position);
+      continue;
+    }
+    Value updated = run.getInputs()[made.place.index];
+    if (auto found = numbers.find(updated); found != numbers.end())
+      numbers[result] = found->second;
+    else
+      refs[result] = refs.lookup(updated);
+  }
+}
+
+/// Each range as low as it fits, large ones first. Returns the size of the
+/// arena.
+int64_t LinkBuffers::placeRanges() {
+  auto order = llvm::to_vector(llvm::seq<unsigned>(0, ranges.size()));
+  llvm::stable_sort(order, [&](unsigned a, unsigned b) {
+    return ranges[a].bytes > ranges[b].bytes;
+  });
+  SmallVector<unsigned> placed; // by offset
+  int64_t size = 0;
+  for (unsigned number : order) {
+    Range &own = ranges[number];
+    for (unsigned other : placed) {
+      const Range &range = ranges[other];
+      if (range.begin > own.end || own.begin > range.end)
+        continue;
+      if (own.offset + own.bytes <= range.offset)
+        break;
+      own.offset = std::max(own.offset, range.offset + range.bytes);
+    }
+    size = std::max(size, own.offset + own.bytes);
+    placed.insert(llvm::upper_bound(placed, number,
+                                    [&](unsigned a, unsigned b) {
+                                      return ranges[a].offset <
+                                             ranges[b].offset;
+                                    }),
+                  number);
+  }
+  return size;
+}
+
+void LinkBuffers::nameRow(sched::RowOp row) {
+  rt::BufferRef whole = refs.lookup(row.getWhole());
+  int64_t bytes = getBytes(row.getType());
+  refs[row.getRow()] = rt::ProgramBuilder::slice(
+      whole, int64_t(row.getMicrobatch()) * bytes, bytes);
+}
+
+void LinkBuffers::nameConstant(nn::ConstantOp op, rt::ProgramBuilder &builder) {
+  auto value = cast<DenseElementsAttr>(op.getValue());
+  int64_t number = value.getSplatValue<APInt>().getSExtValue();
+  rt::Bytes bytes(sizeof number);
+  std::memcpy(bytes.data(), &number, sizeof number);
+  refs[op.getResult()] = builder.addConstant(std::move(bytes));
+}
+
+LogicalResult
+LinkBuffers::place(func::FuncOp function,
+                   const llvm::StringMap<const rt::Program *> &actions,
+                   rt::ProgramBuilder &builder) {
+  Block &block = function.getBody().front();
+  for (BlockArgument argument : block.getArguments())
+    refs[argument] = builder.argument(argument.getArgNumber());
+  int64_t position = 0;
+  llvm::SmallVector<std::pair<int64_t, Value>> sent;
+  std::map<uint32_t, int64_t> scratch;
+  for (Operation &op : block.without_terminator()) {
+    ++position;
+    if (auto stack = dyn_cast<sched::StackOp>(op))
+      return stack.emitError("results of each row are not yet put together in "
+                             "a pipeline, expected a step without them");
+    for (Value operand : op.getOperands())
+      use(operand, position);
+    if (auto row = dyn_cast<sched::RowOp>(op))
+      nameRow(row);
+    if (auto constant = dyn_cast<nn::ConstantOp>(op))
+      nameConstant(constant, builder);
+    if (auto send = dyn_cast<sched::SendOp>(op))
+      sent.push_back({0, send.getValue()});
+    if (isa<sched::ZerosOp, sched::ReceiveOp>(op))
+      addRange(op.getResult(0), position);
+    auto run = dyn_cast<sched::RunOp>(op);
+    if (!run)
+      continue;
+    const rt::Program &program = *actions.lookup(run.getAction());
+    nameResults(run, program, position);
+    for (auto &[runs, value] : sent)
+      if (runs++ < kRunsOfSend)
+        use(value, position);
+    const std::vector<rt::Arena> &arenas = program.rankPrograms[0].arenas;
+    for (size_t arena = 0; arena < arenas.size(); ++arena)
+      scratch[arena] = std::max(scratch[arena], arenas[arena].bytes);
+  }
+  builder.setArena(placeRanges());
+  for (auto [arena, bytes] : scratch)
+    builder.addArena(bytes, /*memorySpace=*/0);
+  for (auto [value, number] : numbers)
+    refs[value] =
+        builder.arena(ranges[number].offset, getBytes(value.getType()));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Runs
+//===----------------------------------------------------------------------===//
+
+LinkMap::LinkMap(sched::RunOp run, const LinkBuffers &buffers) {
+  for (Value input : run.getInputs())
+    arguments.push_back(buffers.get(input));
+  for (Value result : run.getResults())
+    results.push_back(buffers.get(result));
+}
+
+void LinkMap::apply(rt::Command &command) const {
+  visitBuffers(command, [&](rt::BufferRef &ref, bool) {
+    if (ref.space == rt::Space::Arena) {
+      ++ref.index;
+      return;
+    }
+    if (ref.space == rt::Space::Constant)
+      return;
+    const rt::BufferRef &outer =
+        (ref.space == rt::Space::Argument ? arguments : results)[ref.index];
+    ref.space = outer.space;
+    ref.index = outer.index;
+    ref.offset.base += outer.offset.base;
+  });
+}
+
+} // namespace tandem

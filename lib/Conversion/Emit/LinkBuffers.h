@@ -1,0 +1,67 @@
+//===- LinkBuffers.h - the buffers of a point -------------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_CONVERSION_EMIT_LINKBUFFERS_H
+#define TANDEM_LIB_CONVERSION_EMIT_LINKBUFFERS_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "tandem/Dialect/NN/NN.h"
+#include "tandem/Dialect/Sched/Points.h"
+#include "tandem_rt/program_builder.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace tandem {
+
+/// Calls `visit` for each buffer of a command, and whether it is written.
+void visitBuffers(rt::Command &command,
+                  llvm::function_ref<void(rt::BufferRef &, bool)> visit);
+
+/// Where the values of the function of a point lie.
+class LinkBuffers {
+public:
+  /// After so many runs a point waits for what it sent before them.
+  static constexpr int64_t kRunsOfSend = 2;
+
+  /// Finds all places; makes arena 0 of the current rank program for values,
+  /// and further ones for what lives within runs.
+  mlir::LogicalResult place(mlir::func::FuncOp function,
+                            const llvm::StringMap<const rt::Program *> &actions,
+                            rt::ProgramBuilder &builder);
+
+  rt::BufferRef get(mlir::Value value) const { return refs.lookup(value); }
+
+private:
+  struct Range {
+    int64_t bytes = 0, begin = 0, end = 0, offset = 0;
+  };
+  void addRange(mlir::Value value, int64_t begin);
+  void use(mlir::Value value, int64_t position);
+  void nameResults(sched::RunOp run, const rt::Program &program,
+                   int64_t position);
+  int64_t placeRanges();
+  void nameRow(sched::RowOp row);
+  void nameConstant(nn::ConstantOp op, rt::ProgramBuilder &builder);
+
+  llvm::DenseMap<mlir::Value, rt::BufferRef> refs;
+  /// The range of arena 0 that a value has.
+  llvm::DenseMap<mlir::Value, unsigned> numbers;
+  llvm::SmallVector<Range> ranges;
+};
+
+/// The buffers of a run in place of the action's own.
+class LinkMap {
+public:
+  LinkMap(sched::RunOp run, const LinkBuffers &buffers);
+  void apply(rt::Command &command) const;
+
+private:
+  std::vector<rt::BufferRef> arguments, results;
+};
+
+} // namespace tandem
+
+#endif // TANDEM_LIB_CONVERSION_EMIT_LINKBUFFERS_H

@@ -1,0 +1,46 @@
+//===- Pipe.h - a pipeline among the options --------------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Pins such as `layers.[0-5].*:pipe=at(0)` are no matter of the plan: each says
+// what a section is and where it lies. The axis that they name is the pipe
+// axis, which the plan does not see.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_EXECUTION_PIPE_H
+#define TANDEM_LIB_EXECUTION_PIPE_H
+
+#include "mlir/Pass/PassManager.h"
+#include "tandem/Support/Options.h"
+#include <optional>
+
+namespace tandem {
+
+struct Pipe {
+  std::string axis;
+  int64_t points = 0;
+  /// The mesh with the pipe axis, as the user wrote it.
+  std::string mesh;
+  /// `layers.[0-5].*:0;layers.[6-9].*:1`.
+  std::string sections;
+};
+
+/// Takes the pins of sections and the pipe axis out of `options`. None without
+/// such pins, or with one line in `error`.
+std::optional<Pipe> takePipe(Options &options, std::string &error);
+
+/// Adds what a pipeline needs behind the stage: sections behind `accumulate`,
+/// forms behind `shard`, actions behind `localize`.
+void addPipePasses(mlir::OpPassManager &manager, const Pipe &pipe,
+                   llvm::StringRef stage);
+
+/// Whether the stage runs on each action alone.
+bool isOfActions(llvm::StringRef stage);
+
+} // namespace tandem
+
+#endif // TANDEM_LIB_EXECUTION_PIPE_H

@@ -1,0 +1,360 @@
+//===- AssignSections.cpp - the section of each operator ------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Sections are numbered in the order of the data. So a forward operator is in
+// the last section that it reads of, and no edge of the forward pass leads
+// back. The backward pass goes the other way: an operator is in the section
+// that reads its result, unless it reads a parameter or a kept value of a later
+// one. So a gradient crosses points where its activation did, once.
+//
+//===----------------------------------------------------------------------===//
+
+#include "SectionText.h"
+#include "tandem/Analysis/StepAttrs.h"
+#include "tandem/Analysis/StepBody.h"
+#include "tandem/Dialect/NN/NN.h"
+#include "tandem/Dialect/SPMD/SPMD.h"
+#include "tandem/Transforms/Cut/Cut.h"
+
+namespace tandem {
+#define GEN_PASS_DEF_ASSIGNSECTIONSPASS
+#include "tandem/Transforms/Cut/Passes.h.inc"
+} // namespace tandem
+
+using namespace mlir;
+using namespace tandem;
+
+namespace {
+/// No section: every point has it.
+constexpr int64_t kNone = -1;
+/// A reader that is in no section.
+constexpr int64_t kSeveral = -2;
+
+/// Finds the sections of one step.
+class SectionFinder {
+public:
+  SectionFinder(func::FuncOp step, ArrayRef<SectionEntry> sections)
+      : step(step), block(step.getBody().front()), sections(sections) {}
+  LogicalResult run(const llvm::DenseMap<unsigned, int64_t> &named);
+
+private:
+  int64_t get(Value value) const {
+    auto found = values.find(value);
+    return found == values.end() ? kNone : found->second;
+  }
+  void set(Operation &op, int64_t section);
+  void findForward();
+  bool adoptParameter();
+  void followParameters();
+  void findUpdates();
+  void findBackward();
+  int64_t getKept(Operation &op) const;
+  int64_t getRead(Operation &op) const;
+  int64_t getOnlyOperand(Operation &op) const;
+  void joinGradients();
+  LogicalResult checkFlow() const;
+  LogicalResult checkUsed();
+  void write();
+
+  func::FuncOp step;
+  Block &block;
+  ArrayRef<SectionEntry> sections;
+  llvm::DenseMap<Value, int64_t> values;
+  llvm::DenseMap<Operation *, int64_t> ops;
+  /// New values of what is stored, and gradients, that the step returns.
+  llvm::DenseMap<Value, int64_t> returned;
+};
+
+struct AssignSectionsPass
+    : tandem::impl::AssignSectionsPassBase<AssignSectionsPass> {
+  using AssignSectionsPassBase::AssignSectionsPassBase;
+  void runOnOperation() override {
+    if (failed(run()))
+      signalPassFailure();
+  }
+  LogicalResult run();
+};
+} // namespace
+
+static bool isPass(Operation &op, nn::PassKind pass) {
+  return nn::getPass(&op) == pass;
+}
+
+static bool isForward(Operation &op) {
+  return isPass(op, nn::PassKind::Forward) &&
+         !op.hasTrait<OpTrait::IsTerminator>();
+}
+
+static bool isParameter(func::FuncOp step, unsigned index) {
+  return nn::getRole(step.getArgAttrDict(index)) == nn::Role::Parameter;
+}
+
+void SectionFinder::set(Operation &op, int64_t section) {
+  if (section == kNone)
+    return;
+  ops[&op] = section;
+  for (Value result : op.getResults())
+    values[result] = section;
+}
+
+//===----------------------------------------------------------------------===//
+// The forward pass
+//===----------------------------------------------------------------------===//
+
+void SectionFinder::findForward() {
+  for (Operation &op : block) {
+    if (!isForward(op))
+      continue;
+    int64_t section = kNone;
+    for (Value operand : op.getOperands())
+      section = std::max(section, get(operand));
+    set(op, section);
+  }
+}
+
+/// The first reader, of those that have a section, of what is made of `value`
+/// alone.
+static int64_t findReader(Value value,
+                          const llvm::DenseMap<Operation *, int64_t> &ops) {
+  int64_t first = kNone;
+  SmallVector<Value> todo{value};
+  llvm::DenseSet<Operation *> seen;
+  while (!todo.empty())
+    for (Operation *user : todo.pop_back_val().getUsers()) {
+      if (!isForward(*user) || !seen.insert(user).second)
+        continue;
+      if (auto found = ops.find(user); found == ops.end())
+        llvm::append_range(todo, user->getResults());
+      else if (first == kNone || found->second < first)
+        first = found->second;
+    }
+  return first;
+}
+
+/// Gives one parameter that is in no section that of its first reader.
+bool SectionFinder::adoptParameter() {
+  for (BlockArgument argument : block.getArguments()) {
+    if (!isParameter(step, argument.getArgNumber()) || values.count(argument))
+      continue;
+    if (int64_t section = findReader(argument, ops); section != kNone) {
+      values[argument] = section;
+      return true;
+    }
+  }
+  return false;
+}
+
+/// States follow the parameter whose name they have, and so do results.
+void SectionFinder::followParameters() {
+  llvm::StringMap<int64_t> named;
+  for (BlockArgument argument : block.getArguments()) {
+    unsigned index = argument.getArgNumber();
+    if (isParameter(step, index) && get(argument) != kNone)
+      named[nn::getTensorName(step.getArgAttrDict(index))] = get(argument);
+  }
+  for (BlockArgument argument : block.getArguments()) {
+    DictionaryAttr attributes = step.getArgAttrDict(argument.getArgNumber());
+    StringRef of = getText(attributes, nn::kOfAttrName);
+    if (auto found = named.find(of); found != named.end())
+      values[argument] = found->second;
+  }
+  Operation *ret = block.getTerminator();
+  for (auto [index, value] : llvm::enumerate(ret->getOperands())) {
+    DictionaryAttr attributes = step.getResultAttrDict(index);
+    auto gradient = named.find(nn::getTensorName(attributes));
+    int64_t section = kNone;
+    if (auto updated = nn::getUpdates(attributes))
+      section = get(step.getArgument(*updated));
+    else if (nn::getRole(attributes) == nn::Role::Gradient &&
+             gradient != named.end())
+      section = gradient->second;
+    if (section != kNone)
+      returned[value] = section;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// The update
+//===----------------------------------------------------------------------===//
+
+/// The only section among those that are not none; none if there are several.
+static int64_t getOnly(ArrayRef<int64_t> sections) {
+  int64_t only = kNone;
+  for (int64_t section : sections) {
+    if (only != kNone && section != kNone && section != only)
+      return kNone;
+    only = std::max(only, section);
+  }
+  return only;
+}
+
+int64_t SectionFinder::getOnlyOperand(Operation &op) const {
+  SmallVector<int64_t> sections;
+  for (Value operand : op.getOperands())
+    sections.push_back(get(operand));
+  return getOnly(sections);
+}
+
+/// What leads to the new values of one section alone is in it, and so is what
+/// reads one section alone. What several read, as the norm of all gradients, is
+/// in none.
+void SectionFinder::findUpdates() {
+  for (Operation &op : llvm::reverse(block)) {
+    if (!isPass(op, nn::PassKind::Update) || ops.contains(&op))
+      continue;
+    SmallVector<int64_t> readers;
+    for (Value result : op.getResults()) {
+      if (auto found = returned.find(result); found != returned.end())
+        readers.push_back(found->second);
+      for (Operation *user : result.getUsers())
+        if (!user->hasTrait<OpTrait::IsTerminator>())
+          readers.push_back(ops.contains(user) ? ops.lookup(user) : kSeveral);
+    }
+    if (!llvm::is_contained(readers, kSeveral))
+      set(op, getOnly(readers));
+  }
+  for (Operation &op : block)
+    if (isPass(op, nn::PassKind::Update) && !ops.contains(&op))
+      set(op, getOnlyOperand(op));
+}
+
+//===----------------------------------------------------------------------===//
+// The backward pass
+//===----------------------------------------------------------------------===//
+
+/// The last section whose parameters or kept values `op` reads.
+int64_t SectionFinder::getKept(Operation &op) const {
+  int64_t section = kNone;
+  for (Value operand : op.getOperands()) {
+    Operation *maker = operand.getDefiningOp();
+    if (!maker || isForward(*maker))
+      section = std::max(section, get(operand));
+  }
+  return section;
+}
+
+/// The last section that reads a result of `op` behind the forward pass. Of a
+/// gradient this is that of its parameter.
+int64_t SectionFinder::getRead(Operation &op) const {
+  int64_t section = kNone;
+  for (Operation *user : op.getUsers())
+    if (auto found = ops.find(user); found != ops.end() && !isForward(*user))
+      section = std::max(section, found->second);
+  for (Value result : op.getResults())
+    if (auto found = returned.find(result); found != returned.end())
+      section = std::max(section, found->second);
+  return section;
+}
+
+void SectionFinder::findBackward() {
+  for (Operation &op : llvm::reverse(block))
+    if (isPass(op, nn::PassKind::Backward))
+      set(op, std::max(getKept(op), getRead(op)));
+}
+
+/// A sum of gradients of one section is made there, so that one tensor leaves
+/// it and not several.
+void SectionFinder::joinGradients() {
+  for (Operation &op : block) {
+    auto isPlaced = [&](Value operand) { return get(operand) != kNone; };
+    if (!isPass(op, nn::PassKind::Backward) || getKept(op) != kNone ||
+        llvm::count_if(op.getOperands(), isPlaced) < 2)
+      continue;
+    int64_t section = getOnlyOperand(op);
+    auto found = ops.find(&op);
+    if (section != kNone && (found == ops.end() || found->second < section))
+      set(op, section);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// The step
+//===----------------------------------------------------------------------===//
+
+LogicalResult SectionFinder::checkFlow() const {
+  for (const auto &[op, section] : ops) {
+    if (!isPass(*op, nn::PassKind::Backward))
+      continue;
+    for (Value operand : op->getOperands()) {
+      Operation *maker = operand.getDefiningOp();
+      if (maker && isPass(*maker, nn::PassKind::Backward) &&
+          get(operand) != kNone && get(operand) < section)
+        return op->emitError()
+               << "a gradient of section " << get(operand)
+               << " is read in section " << section
+               << ", which follows it: sections form a cycle; expected "
+                  "sections in the order of the data";
+    }
+  }
+  return success();
+}
+
+LogicalResult SectionFinder::checkUsed() {
+  SmallVector<bool> used(sections.size());
+  for (const auto &[op, section] : ops)
+    if (isForward(*op))
+      used[section] = true;
+  for (auto [section, isUsed] : llvm::enumerate(used))
+    if (!isUsed)
+      return emitError(step.getLoc())
+             << "section " << section << " ('"
+             << sections[section].globs.front()
+             << "') has no operator: what reads its parameters reads a later "
+                "section, too; expected sections in the order of the data";
+  return success();
+}
+
+void SectionFinder::write() {
+  for (const auto &[op, section] : ops)
+    setInteger(op, spmd::kSectionAttrName, section);
+  Builder builder(step.getContext());
+  editArgAttrs(step, [&](unsigned index, NamedAttrList &attrs) {
+    if (int64_t section = get(step.getArgument(index)); section != kNone)
+      attrs.set(spmd::kSectionAttrName, builder.getI64IntegerAttr(section));
+  });
+}
+
+LogicalResult
+SectionFinder::run(const llvm::DenseMap<unsigned, int64_t> &named) {
+  for (auto [argument, section] : named)
+    values[step.getArgument(argument)] = section;
+  findForward();
+  while (adoptParameter())
+    findForward();
+  followParameters();
+  findUpdates();
+  findBackward();
+  joinGradients();
+  findUpdates(); // of gradients, as the squares of each
+  if (failed(checkFlow()) || failed(checkUsed()))
+    return failure();
+  write();
+  return success();
+}
+
+LogicalResult AssignSectionsPass::run() {
+  ModuleOp module = getOperation();
+  auto step = module.lookupSymbol<func::FuncOp>("step");
+  if (!step)
+    return module.emitError("module has no function @step");
+  if (failed(verifyStepBody(step)))
+    return failure();
+  auto entries = parseSections(step.getLoc(), sections, axis, points);
+  if (failed(entries))
+    return failure();
+  auto named = matchSections(step, *entries);
+  if (failed(named) || failed(SectionFinder(step, *entries).run(*named)))
+    return failure();
+  SmallVector<int64_t> places;
+  for (const SectionEntry &entry : *entries)
+    places.push_back(entry.point);
+  Builder builder(&getContext());
+  module->setAttr(spmd::kSectionsAttrName,
+                  builder.getDenseI64ArrayAttr(places));
+  module->setAttr(spmd::kPipeAttrName, builder.getStringAttr(axis));
+  return success();
+}

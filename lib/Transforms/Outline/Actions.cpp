@@ -1,0 +1,346 @@
+//===- Actions.cpp - what runs as one piece -------------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What is in a section, in the last loop, is in the forward or the backward
+// action of its section. All else is in an action of its point and segment,
+// which all points have: what is in no section runs on each of them.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Actions.h"
+#include "mlir/IR/Builders.h"
+#include "tandem/Analysis/Loops.h"
+#include "tandem/Analysis/TensorType.h"
+#include "tandem/Dialect/NN/NN.h"
+
+using namespace mlir;
+using namespace tandem;
+using namespace tandem::spmd;
+
+/// Whether `op` is behind the passes: an update, or what is returned alone, as
+/// a loss, which is checked there.
+static bool isBehind(Operation *op) {
+  auto isReturn = [](Operation *user) {
+    return user->hasTrait<OpTrait::IsTerminator>();
+  };
+  return nn::getPass(op) == nn::PassKind::Update ||
+         llvm::all_of(op->getUsers(), isReturn);
+}
+
+Actions::Actions(func::FuncOp step, MeshAttr mesh, unsigned axis)
+    : step(step), block(step.getBody().front()), mesh(mesh), axis(axis),
+      segments(getSegments(block)) {
+  bool hasLoops = llvm::any_of(
+      block, [](Operation &op) { return getLoop(&op).has_value(); });
+  // One microbatch: what is before the update is the only iteration.
+  if (!hasLoops)
+    for (auto &[op, segment] : segments)
+      segment = isBehind(op) ? 2 : 1;
+  for (const auto &[op, segment] : segments) {
+    numSegments = std::max(numSegments, segment + 1);
+    if (segment % 2)
+      lastLoop = std::max(lastLoop, segment);
+  }
+}
+
+int64_t Actions::getPoint(Value value) const {
+  AxisForm form = getForms(value.getType(), mesh)[axis];
+  return form.isAt() ? form.getPoint() : -1;
+}
+
+/// What enters a loop is an input of its readers, and what all iterations make
+/// is put together behind them.
+bool Actions::isBoundary(Operation *op) const {
+  auto coordinate = dyn_cast<CoordinateOp>(op);
+  return isa<TransferOp, BroadcastOp, EnterOp, CollectOp>(op) ||
+         (coordinate && coordinate.isIteration());
+}
+
+/// Whether each action that reads it makes it.
+bool Actions::isWhole(Operation *op) const {
+  return segments.lookup(op) == lastLoop && !isBoundary(op) &&
+         getPoint(op->getResult(0)) < 0;
+}
+
+std::string Actions::getName(Operation *op, int64_t point) const {
+  int64_t segment = segments.lookup(op);
+  auto section = getInteger(op, kSectionAttrName);
+  if (segment != lastLoop || !section)
+    return ("p" + Twine(point) + "." + Twine(segment)).str();
+  bool isBackward = nn::getPass(op) == nn::PassKind::Backward;
+  return ("s" + Twine(*section) + (isBackward ? ".B" : ".F")).str();
+}
+
+Action *Actions::findOf(int64_t section, bool isBackward) {
+  auto found =
+      byName.find(("s" + Twine(section) + (isBackward ? ".B" : ".F")).str());
+  return found == byName.end() ? nullptr : &found->second;
+}
+
+Action *Actions::findOnce(int64_t point, int64_t segment) {
+  auto found = byName.find(("p" + Twine(point) + "." + Twine(segment)).str());
+  return found == byName.end() ? nullptr : &found->second;
+}
+
+//===----------------------------------------------------------------------===//
+// Operators
+//===----------------------------------------------------------------------===//
+
+void Actions::add(Operation *op, Action &action) {
+  action.ops.push_back(op);
+  action.isIterated = segments.lookup(op) % 2;
+}
+
+/// Adds what all points have and an action of the last loop reads.
+void Actions::addWhole() {
+  for (auto &[name, action] : byName) {
+    llvm::DenseSet<Operation *> own(action.ops.begin(), action.ops.end());
+    SmallVector<Operation *> todo(action.ops);
+    while (!todo.empty())
+      for (Value operand : todo.pop_back_val()->getOperands())
+        if (Operation *maker = operand.getDefiningOp();
+            maker && isWhole(maker) && own.insert(maker).second) {
+          action.ops.push_back(maker);
+          todo.push_back(maker);
+        }
+    llvm::sort(action.ops, [](Operation *a, Operation *b) {
+      return a->isBeforeInBlock(b);
+    });
+  }
+}
+
+/// Whether `op` reads what a point makes: it is there, or sends it.
+bool Actions::mayRead(int64_t point, Operation *op) const {
+  if (op->hasTrait<OpTrait::IsTerminator>() || isBoundary(op))
+    return true;
+  int64_t at = getPoint(op->getResult(0));
+  return at < 0 || at == point;
+}
+
+/// What the action reads of others, and makes for others.
+void Actions::findBorder(Action &action) {
+  llvm::DenseSet<Operation *> own(action.ops.begin(), action.ops.end());
+  for (Operation *op : action.ops) {
+    auto zeroed = dyn_cast<ZeroOthersOp>(op);
+    bool isZero = zeroed && int64_t(zeroed.getPoint()) != action.point;
+    for (Value operand : op->getOperands())
+      if (!isZero && !own.contains(operand.getDefiningOp()))
+        action.inputs.insert(operand);
+    if (isa<CarryOp>(op)) {
+      action.sums.push_back(op->getResult(0));
+      continue;
+    }
+    for (Value result : op->getResults())
+      for (Operation *user : result.getUsers())
+        if (!own.contains(user) && !isWhole(op) && mayRead(action.point, user))
+          action.outputs.insert(result);
+  }
+}
+
+LogicalResult Actions::find() {
+  int64_t numPoints = mesh.getSize(axis);
+  for (Operation &op : block.without_terminator()) {
+    if (isa<ReduceOp>(op))
+      return op.emitError("a sum that one point of '")
+             << mesh.getName(axis) << "' gets, expected one for all points";
+    int64_t point = getPoint(op.getResult(0));
+    if (isBoundary(&op) || isWhole(&op))
+      continue;
+    for (int64_t other = 0; other < numPoints; ++other)
+      if (point < 0 || point == other) {
+        std::string name = getName(&op, other);
+        Action &action = byName[name];
+        action.name = name;
+        action.point = other;
+        add(&op, action);
+      }
+  }
+  addWhole();
+  for (auto &[name, action] : byName)
+    findBorder(action);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Modules
+//===----------------------------------------------------------------------===//
+
+Type Actions::getType(Type type) const {
+  Forms forms = getForms(type, mesh);
+  forms[axis] = AxisForm::full();
+  return withForms(withoutForms(cast<RankedTensorType>(type)), mesh, forms);
+}
+
+namespace {
+/// What an argument or a result of an action is called.
+NamedAttrList describe(Builder &builder, nn::Role role, const Twine &name) {
+  NamedAttrList attributes;
+  attributes.set(nn::kRoleAttrName,
+                 nn::RoleAttr::get(builder.getContext(), role));
+  attributes.set(nn::kNameAttrName, builder.getStringAttr(name));
+  return attributes;
+}
+
+/// The facts of a tensor of the step that hold for one of an action, too.
+NamedAttrList keepFacts(DictionaryAttr attributes) {
+  NamedAttrList kept;
+  if (attributes)
+    for (StringRef name : {nn::kRoleAttrName, nn::kNameAttrName})
+      if (Attribute value = attributes.get(name))
+        kept.set(name, value);
+  return kept;
+}
+
+/// Writes the step of one action.
+class ActionWriter {
+public:
+  ActionWriter(const Action &action, func::FuncOp step,
+               llvm::function_ref<Type(Type)> getType)
+      : action(action), step(step), getType(getType),
+        builder(step.getContext()) {}
+  void write(Block &body);
+
+private:
+  void addArguments();
+  void cloneOp(Operation *op);
+  Value makeZeros(Operation *op);
+  void addResults();
+  void addResult(Value value);
+
+  const Action &action;
+  func::FuncOp step;
+  llvm::function_ref<Type(Type)> getType;
+  OpBuilder builder;
+  func::FuncOp function;
+  IRMapping map;
+  llvm::DenseMap<Value, unsigned> numbers; ///< of arguments
+  SmallVector<Value> results;
+  SmallVector<NamedAttrList> argumentFacts, resultFacts;
+};
+} // namespace
+
+void ActionWriter::addArguments() {
+  Block &entry = function.getBody().emplaceBlock();
+  SmallVector<Value> inputs(action.inputs.begin(), action.inputs.end());
+  llvm::append_range(inputs, action.sums);
+  for (auto [index, input] : llvm::enumerate(inputs)) {
+    map.map(input, entry.addArgument(getType(input.getType()), input.getLoc()));
+    numbers[input] = index;
+    auto argument = dyn_cast<BlockArgument>(input);
+    bool isSum = index >= action.inputs.size();
+    NamedAttrList facts =
+        argument ? keepFacts(step.getArgAttrDict(argument.getArgNumber()))
+                 : describe(builder, isSum ? nn::Role::State : nn::Role::Input,
+                            "v" + Twine(index));
+    argumentFacts.push_back(facts);
+  }
+  builder.setInsertionPointToEnd(&entry);
+}
+
+/// On a point that lacks the value.
+Value ActionWriter::makeZeros(Operation *op) {
+  auto type = cast<RankedTensorType>(getType(op->getResult(0).getType()));
+  auto zeros = DenseElementsAttr::get(
+      withoutForms(type), builder.getZeroAttr(type.getElementType()));
+  return nn::ConstantOp::create(builder, op->getLoc(), type, zeros);
+}
+
+void ActionWriter::cloneOp(Operation *op) {
+  Value result = op->getResult(0);
+  if (auto zeroed = dyn_cast<ZeroOthersOp>(op);
+      zeroed && int64_t(zeroed.getPoint()) != action.point) {
+    map.map(result, makeZeros(op));
+    nn::copyPass(op, map.lookup(result).getDefiningOp());
+    return;
+  }
+  if (isa<ZeroOthersOp, KeepAtOp>(op)) {
+    map.map(result, map.lookup(op->getOperand(0)));
+    return;
+  }
+  if (isa<CarryOp>(op)) {
+    Value sum = map.lookup(result), term = map.lookup(op->getOperand(0));
+    auto added =
+        nn::AddOp::create(builder, op->getLoc(), sum.getType(), sum, term);
+    nn::copyPass(op, added);
+    map.map(result, added);
+    return;
+  }
+  Operation *copy = builder.clone(*op, map);
+  copy->removeAttr(kLoopAttrName);
+  copy->removeAttr(kSectionAttrName);
+  for (Value made : copy->getResults())
+    made.setType(getType(made.getType()));
+}
+
+void ActionWriter::addResult(Value value) {
+  results.push_back(map.lookup(value));
+  for (OpOperand &use : value.getUses()) {
+    if (!use.getOwner()->hasTrait<OpTrait::IsTerminator>())
+      continue;
+    DictionaryAttr own = step.getResultAttrDict(use.getOperandNumber());
+    NamedAttrList facts = keepFacts(own);
+    if (auto updated = nn::getUpdates(own))
+      if (auto found = numbers.find(step.getArgument(*updated));
+          found != numbers.end())
+        facts.set(nn::kUpdatesAttrName,
+                  builder.getI64IntegerAttr(found->second));
+    resultFacts.push_back(facts);
+    return;
+  }
+  resultFacts.push_back(
+      describe(builder, nn::Role::Output, "v" + Twine(results.size())));
+}
+
+void ActionWriter::addResults() {
+  for (Value output : action.outputs)
+    addResult(output);
+  for (Value sum : action.sums) {
+    results.push_back(map.lookup(sum));
+    unsigned number = numbers.lookup(sum);
+    NamedAttrList facts = argumentFacts[number];
+    facts.set(nn::kUpdatesAttrName, builder.getI64IntegerAttr(number));
+    resultFacts.push_back(facts);
+  }
+  func::ReturnOp::create(builder, step.getLoc(), results);
+}
+
+void ActionWriter::write(Block &body) {
+  builder.setInsertionPointToEnd(&body);
+  function = func::FuncOp::create(builder, step.getLoc(), "step",
+                                  builder.getFunctionType({}, {}));
+  addArguments();
+  for (Operation *op : action.ops)
+    cloneOp(op);
+  addResults();
+  function.setType(
+      builder.getFunctionType(function.getBody().front().getArgumentTypes(),
+                              ValueRange(results).getTypes()));
+  auto toArray = [&](MutableArrayRef<NamedAttrList> lists, TypeRange types) {
+    SmallVector<Attribute> dictionaries;
+    // What a rank has is a whole to an action.
+    for (auto [list, type] : llvm::zip_equal(lists, types)) {
+      list.set(kLayoutAttrName, TypeAttr::get(type));
+      dictionaries.push_back(list.getDictionary(builder.getContext()));
+    }
+    return builder.getArrayAttr(dictionaries);
+  };
+  function.setArgAttrsAttr(toArray(argumentFacts, function.getArgumentTypes()));
+  function.setResAttrsAttr(toArray(resultFacts, function.getResultTypes()));
+}
+
+ModuleOp Actions::write(const Action &action, ModuleOp module) {
+  OpBuilder builder(module.getContext());
+  builder.setInsertionPointToEnd(module.getBody());
+  auto own = ModuleOp::create(builder, step.getLoc(), action.name);
+  for (NamedAttribute fact : module->getDiscardableAttrs())
+    if (fact.getName() != kSectionsAttrName && fact.getName() != kPipeAttrName)
+      own->setAttr(fact.getName(), fact.getValue());
+  ActionWriter(action, step, [&](Type type) {
+    return getType(type);
+  }).write(*own.getBody());
+  return own;
+}

@@ -1,0 +1,75 @@
+//===- Actions.h - what runs as one piece -----------------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_TRANSFORMS_OUTLINE_ACTIONS_H
+#define TANDEM_LIB_TRANSFORMS_OUTLINE_ACTIONS_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/IRMapping.h"
+#include "tandem/Dialect/SPMD/SPMD.h"
+#include <map>
+
+namespace tandem {
+
+/// Operators that run as one piece, and what they read and make.
+struct Action {
+  std::string name;
+  int64_t point = 0;
+  /// Whether it runs once per microbatch.
+  bool isIterated = false;
+  /// In the order of the step; those that all points have are clones of it.
+  llvm::SmallVector<mlir::Operation *> ops;
+  /// Values of the step that it reads, and that it makes for others.
+  llvm::SetVector<mlir::Value> inputs, outputs;
+  /// Sums over microbatches, by the result of `spmd.carry`: each is an input
+  /// behind the others, and an output behind the others.
+  llvm::SmallVector<mlir::Value> sums;
+};
+
+/// The actions of a localized step.
+class Actions {
+public:
+  Actions(mlir::func::FuncOp step, spmd::MeshAttr mesh, unsigned axis);
+  mlir::LogicalResult find();
+
+  /// The point that alone has `value`; -1: all points.
+  int64_t getPoint(mlir::Value value) const;
+  /// Whether `op` gives a value to other points, or is theirs alone in part:
+  /// it is in no action.
+  bool isBoundary(mlir::Operation *op) const;
+  /// Of section, pass; null if there is none.
+  Action *findOf(int64_t section, bool isBackward);
+  /// Of point, segment; null if there is none.
+  Action *findOnce(int64_t point, int64_t segment);
+  int64_t getLastLoop() const { return lastLoop; }
+  int64_t getNumSegments() const { return numSegments; }
+
+  /// Writes the module of an action behind the module's operations.
+  mlir::ModuleOp write(const Action &action, mlir::ModuleOp module);
+
+  std::map<std::string, Action> byName;
+
+private:
+  std::string getName(mlir::Operation *op, int64_t point) const;
+  bool isWhole(mlir::Operation *op) const;
+  void add(mlir::Operation *op, Action &action);
+  void addWhole();
+  bool mayRead(int64_t point, mlir::Operation *op) const;
+  void findBorder(Action &action);
+  mlir::Type getType(mlir::Type type) const;
+
+  mlir::func::FuncOp step;
+  mlir::Block &block;
+  spmd::MeshAttr mesh;
+  unsigned axis;
+  llvm::DenseMap<mlir::Operation *, int64_t> segments;
+  int64_t lastLoop = -1, numSegments = 1;
+};
+
+} // namespace tandem
+
+#endif // TANDEM_LIB_TRANSFORMS_OUTLINE_ACTIONS_H

@@ -1,0 +1,452 @@
+//===- OutlineActions.cpp - the functions of points -----------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// All points are written at once, an action each in turn, as soon as what it
+// reads is there; what it makes for another point is sent at once. So the
+// functions are parts of one order in which all can run, even if no transfer is
+// buffered.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Actions.h"
+#include "mlir/IR/Builders.h"
+#include "tandem/Analysis/StepBody.h"
+#include "tandem/Dialect/NN/NN.h"
+#include "tandem/Dialect/Sched/Points.h"
+#include "tandem/Orders/Order.h"
+#include "tandem/Support/TextFile.h"
+#include "tandem/Transforms/Outline/Outline.h"
+
+namespace tandem {
+#define GEN_PASS_DEF_OUTLINEACTIONSPASS
+#include "tandem/Transforms/Outline/Passes.h.inc"
+} // namespace tandem
+
+using namespace mlir;
+using namespace tandem;
+using namespace tandem::spmd;
+
+namespace {
+/// An action of a point, and the microbatch; -1: it runs once.
+struct Item {
+  Action *action;
+  int64_t microbatch;
+};
+
+/// A value in a microbatch; -1: one that all have.
+using Key = std::pair<Value, int64_t>;
+
+/// What one point runs, and has.
+struct PointWriter {
+  func::FuncOp function;
+  std::vector<Item> items;
+  size_t next = 0;
+  llvm::DenseMap<Key, Value> values;
+};
+
+/// Writes the functions of all points.
+class PointsWriter {
+public:
+  PointsWriter(func::FuncOp step, MeshAttr mesh, unsigned axis,
+               Actions &actions, int64_t count)
+      : step(step), block(step.getBody().front()), mesh(mesh), axis(axis),
+        actions(actions), count(count), builder(step.getContext()) {}
+  void makePoints();
+  LogicalResult list(const orders::Order &order);
+  LogicalResult run();
+
+private:
+  bool isIterated(Value value) const;
+  Key getKey(Value value, int64_t microbatch) const {
+    return {value, isIterated(value) ? microbatch : -1};
+  }
+  Value find(int64_t point, Value value, int64_t microbatch);
+  Value makeZero(int64_t point, Value sum);
+  bool collectInputs(int64_t point, const Item &item,
+                     SmallVectorImpl<Value> &inputs);
+  bool runNext(int64_t point);
+  void record(int64_t point, const Item &item, sched::RunOp run);
+  void send(Operation *op, int64_t point, int64_t to, int64_t microbatch);
+  void sendAll(Value value, int64_t point, int64_t microbatch);
+  LogicalResult giveResults();
+  LogicalResult reportWaiting();
+
+  func::FuncOp step;
+  Block &block;
+  MeshAttr mesh;
+  unsigned axis;
+  Actions &actions;
+  int64_t count;
+  OpBuilder builder;
+  std::vector<PointWriter> points;
+  int64_t numTransfers = 0;
+};
+
+struct OutlineActionsPass
+    : tandem::impl::OutlineActionsPassBase<OutlineActionsPass> {
+  using OutlineActionsPassBase::OutlineActionsPassBase;
+  void runOnOperation() override {
+    if (failed(run()))
+      signalPassFailure();
+  }
+  FailureOr<orders::Order> makeOrder(int64_t numPoints, int64_t count);
+  LogicalResult run();
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// What points run
+//===----------------------------------------------------------------------===//
+
+void PointsWriter::makePoints() {
+  points.resize(mesh.getSize(axis));
+  auto module = cast<ModuleOp>(step->getParentOp());
+  for (auto [number, point] : llvm::enumerate(points)) {
+    builder.setInsertionPointToEnd(module.getBody());
+    SmallVector<Type> types;
+    for (Type type : step.getArgumentTypes())
+      types.push_back(withoutForms(cast<RankedTensorType>(type)));
+    point.function = func::FuncOp::create(builder, step.getLoc(),
+                                          ("p" + Twine(number)).str(),
+                                          builder.getFunctionType(types, {}));
+    Block *entry = point.function.addEntryBlock();
+    for (auto [own, argument] :
+         llvm::zip_equal(entry->getArguments(), step.getArguments()))
+      if (int64_t at = actions.getPoint(argument);
+          at < 0 || at == int64_t(number))
+        point.values[{argument, -1}] = own;
+    builder.setInsertionPointToEnd(entry);
+    func::ReturnOp::create(builder, step.getLoc());
+  }
+}
+
+/// Segments in order; the order of the pipeline in place of the last loop.
+LogicalResult PointsWriter::list(const orders::Order &order) {
+  for (auto [number, point] : llvm::enumerate(points)) {
+    for (int64_t segment = 0; segment < actions.getNumSegments(); ++segment) {
+      if (Action *once = actions.findOnce(number, segment))
+        for (int64_t i = 0; i < (segment % 2 ? count : 1); ++i)
+          point.items.push_back({once, segment % 2 ? i : -1});
+      if (segment != actions.getLastLoop())
+        continue;
+      llvm::DenseMap<unsigned, unsigned> done; // by section
+      for (const orders::Action &action : order.points[number]) {
+        bool isForward = action.kind == orders::ActionKind::Forward;
+        if (!isForward && action.kind != orders::ActionKind::Backward)
+          return step.emitError("order has ")
+                 << orders::print(action)
+                 << ", expected F and B: a backward pass is one action";
+        if (!isForward && action.microbatch < done.lookup(action.section))
+          return step.emitError("order has ")
+                 << orders::print(action)
+                 << " behind a later microbatch, expected backward passes in "
+                    "the order of microbatches";
+        if (!isForward)
+          done[action.section] = action.microbatch;
+        Action *own = actions.findOf(action.section, !isForward);
+        if (own)
+          point.items.push_back({own, action.microbatch});
+      }
+    }
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// What points have
+//===----------------------------------------------------------------------===//
+
+/// Whether each microbatch has a value of its own.
+bool PointsWriter::isIterated(Value value) const {
+  Operation *maker = value.getDefiningOp();
+  return maker && getLoop(maker) && !isCarried(maker);
+}
+
+/// `value` on a point, or null while it is not there.
+Value PointsWriter::find(int64_t point, Value value, int64_t microbatch) {
+  PointWriter &own = points[point];
+  Key key = getKey(value, microbatch);
+  if (Value known = own.values.lookup(key))
+    return known;
+  Operation *maker = value.getDefiningOp();
+  if (!maker)
+    return nullptr;
+  builder.setInsertionPoint(own.function.getBody().front().getTerminator());
+  if (auto coordinate = dyn_cast<CoordinateOp>(maker);
+      coordinate && coordinate.isIteration()) {
+    auto type = cast<RankedTensorType>(value.getType());
+    return own.values[key] =
+               nn::ConstantOp::create(builder, maker->getLoc(), type,
+                                      DenseElementsAttr::get(type, microbatch));
+  }
+  if (isa<EnterOp>(maker)) {
+    Value whole = find(point, maker->getOperand(0), -1);
+    if (!whole)
+      return nullptr;
+    return own.values[key] = sched::RowOp::create(
+               builder, maker->getLoc(),
+               withoutForms(cast<RankedTensorType>(value.getType())), whole,
+               microbatch);
+  }
+  if (auto broadcast = dyn_cast<BroadcastOp>(maker);
+      broadcast && int64_t(broadcast.getFrom()) == point)
+    return find(point, maker->getOperand(0), microbatch);
+  if (isa<CollectOp>(maker)) {
+    SmallVector<Value> rows;
+    for (int64_t row = 0; row < count; ++row)
+      if (Value made = find(point, maker->getOperand(0), row))
+        rows.push_back(made);
+    if (int64_t(rows.size()) != count)
+      return nullptr;
+    builder.setInsertionPoint(own.function.getBody().front().getTerminator());
+    return own.values[key] = sched::StackOp::create(
+               builder, maker->getLoc(),
+               withoutForms(cast<RankedTensorType>(value.getType())), rows);
+  }
+  return nullptr;
+}
+
+/// A sum before the first microbatch.
+Value PointsWriter::makeZero(int64_t point, Value sum) {
+  builder.setInsertionPoint(
+      points[point].function.getBody().front().getTerminator());
+  return sched::ZerosOp::create(
+             builder, sum.getLoc(),
+             TypeRange(withoutForms(cast<RankedTensorType>(sum.getType()))))
+      .getResult(0);
+}
+
+bool PointsWriter::collectInputs(int64_t point, const Item &item,
+                                 SmallVectorImpl<Value> &inputs) {
+  for (Value input : item.action->inputs) {
+    inputs.push_back(find(point, input, item.microbatch));
+    if (!inputs.back())
+      return false;
+  }
+  for (Value sum : item.action->sums) {
+    Value &known = points[point].values[{sum, -2}];
+    if (!known) {
+      Value zero = makeZero(point, sum);
+      points[point].values[{sum, -2}] = zero;
+    }
+    inputs.push_back(points[point].values[{sum, -2}]);
+  }
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Runs
+//===----------------------------------------------------------------------===//
+
+void PointsWriter::send(Operation *op, int64_t point, int64_t to,
+                        int64_t microbatch) {
+  Value value = find(point, op->getOperand(0), microbatch);
+  auto at = [&](int64_t end) {
+    builder.setInsertionPoint(
+        points[end].function.getBody().front().getTerminator());
+  };
+  IntegerAttr number =
+      microbatch < 0 ? IntegerAttr() : builder.getI64IntegerAttr(microbatch);
+  at(point);
+  sched::SendOp::create(builder, op->getLoc(), value, to, numTransfers, number);
+  at(to);
+  Value received = sched::ReceiveOp::create(
+      builder, op->getLoc(), value.getType(), point, numTransfers++, number);
+  points[to].values[{op->getResult(0), microbatch}] = received;
+  sendAll(op->getResult(0), to, microbatch);
+}
+
+/// Sends `value`, which `point` has now, to all points that want it.
+void PointsWriter::sendAll(Value value, int64_t point, int64_t microbatch) {
+  for (Operation *user : value.getUsers()) {
+    if (auto transfer = dyn_cast<TransferOp>(user))
+      if (int64_t(transfer.getFrom()) == point)
+        send(user, point, transfer.getTo(), microbatch);
+    if (auto broadcast = dyn_cast<BroadcastOp>(user))
+      if (int64_t(broadcast.getFrom()) == point)
+        for (int64_t to = 0; to < int64_t(points.size()); ++to)
+          if (to != point)
+            send(user, point, to, microbatch);
+  }
+}
+
+void PointsWriter::record(int64_t point, const Item &item, sched::RunOp run) {
+  PointWriter &own = points[point];
+  size_t index = 0;
+  for (Value output : item.action->outputs)
+    own.values[getKey(output, item.microbatch)] = run.getResult(index++);
+  for (Value sum : item.action->sums)
+    own.values[{sum, -2}] = run.getResult(index++);
+  for (Value output : item.action->outputs)
+    sendAll(output, point, isIterated(output) ? item.microbatch : -1);
+  if (item.microbatch != count - 1)
+    return;
+  for (Value sum : item.action->sums) {
+    own.values[{sum, -1}] = own.values[{sum, -2}];
+    sendAll(sum, point, -1);
+  }
+}
+
+/// Runs the next action of a point, if it can.
+bool PointsWriter::runNext(int64_t point) {
+  PointWriter &own = points[point];
+  if (own.next == own.items.size())
+    return false;
+  const Item &item = own.items[own.next];
+  SmallVector<Value> inputs;
+  if (!collectInputs(point, item, inputs))
+    return false;
+  SmallVector<Type> types;
+  for (Value output : item.action->outputs)
+    types.push_back(withoutForms(cast<RankedTensorType>(output.getType())));
+  for (Value sum : item.action->sums)
+    types.push_back(withoutForms(cast<RankedTensorType>(sum.getType())));
+  builder.setInsertionPoint(own.function.getBody().front().getTerminator());
+  auto run = sched::RunOp::create(
+      builder, step.getLoc(), types, item.action->name,
+      item.microbatch < 0 ? IntegerAttr()
+                          : builder.getI64IntegerAttr(item.microbatch),
+      inputs);
+  ++own.next;
+  record(point, item, run);
+  return true;
+}
+
+/// Names what the first point that waits lacks.
+LogicalResult PointsWriter::reportWaiting() {
+  for (auto [number, point] : llvm::enumerate(points)) {
+    if (point.next == point.items.size())
+      continue;
+    const Item &item = point.items[point.next];
+    for (Value input : item.action->inputs) {
+      if (find(number, input, item.microbatch))
+        continue;
+      InFlightDiagnostic error = emitError(input.getLoc())
+                                 << "point " << number << " of '"
+                                 << mesh.getName(axis) << "' never runs '"
+                                 << item.action->name << "'";
+      if (item.microbatch >= 0)
+        error << " of microbatch " << item.microbatch;
+      if (Operation *maker = input.getDefiningOp())
+        error << ", which reads what '" << maker->getName() << "' makes";
+      return error << ": the order has no action that makes it before, or "
+                      "points wait for each other";
+    }
+  }
+  return success();
+}
+
+/// Each result is given by the points that have it.
+LogicalResult PointsWriter::giveResults() {
+  for (OpOperand &operand : block.getTerminator()->getOpOperands()) {
+    bool isGiven = false;
+    for (int64_t point = 0; point < int64_t(points.size()); ++point) {
+      int64_t at = actions.getPoint(operand.get());
+      Value value = find(point, operand.get(), -1);
+      if ((at >= 0 && at != point) || !value)
+        continue;
+      builder.setInsertionPoint(
+          points[point].function.getBody().front().getTerminator());
+      sched::GiveOp::create(builder, step.getLoc(), value,
+                            operand.getOperandNumber());
+      isGiven = true;
+    }
+    if (!isGiven)
+      return step.emitError("result ")
+             << operand.getOperandNumber() << " ("
+             << nn::getTensorName(
+                    step.getResultAttrDict(operand.getOperandNumber()))
+             << ") is made in no section";
+  }
+  return success();
+}
+
+LogicalResult PointsWriter::run() {
+  for (BlockArgument argument : step.getArguments())
+    if (int64_t at = actions.getPoint(argument); at >= 0)
+      sendAll(argument, at, -1);
+  bool isMoving = true;
+  while (isMoving) {
+    isMoving = false;
+    for (int64_t point = 0; point < int64_t(points.size()); ++point)
+      isMoving |= runNext(point);
+  }
+  if (failed(reportWaiting()))
+    return failure();
+  return giveResults();
+}
+
+//===----------------------------------------------------------------------===//
+// The pass
+//===----------------------------------------------------------------------===//
+
+FailureOr<orders::Order> OutlineActionsPass::makeOrder(int64_t numPoints,
+                                                       int64_t count) {
+  Location loc = getOperation().getLoc();
+  if (order == "gpipe" || order == "1f1b") {
+    auto places =
+        getOperation()->getAttrOfType<DenseI64ArrayAttr>(kSectionsAttrName);
+    if (!places || places.size() != numPoints)
+      return emitError(loc)
+             << "order '" << order << "' has one section per point, found "
+             << (places ? places.size() : 0) << " sections on " << numPoints
+             << " points, expected the file of an order";
+    orders::Order chain = order == "gpipe" ? orders::makeGpipe(numPoints, count)
+                                           : orders::make1F1B(numPoints, count);
+    orders::Order placed;
+    placed.points.resize(numPoints);
+    for (auto [section, point] : llvm::enumerate(places.asArrayRef()))
+      placed.points[point] = std::move(chain.points[section]);
+    return placed;
+  }
+  std::string error;
+  auto text = readTextFile(order, error);
+  if (!text)
+    return emitError(loc) << order << ": " << error;
+  auto read = orders::parseOrder(*text, order.getValue(), error);
+  if (!read)
+    return emitError(loc) << error;
+  if (int64_t(read->points.size()) != numPoints ||
+      int64_t(orders::countMicrobatches(*read)) != count)
+    return emitError(loc) << order << ": order of " << read->points.size()
+                          << " points and " << orders::countMicrobatches(*read)
+                          << " microbatches, expected " << numPoints << " and "
+                          << count;
+  return *read;
+}
+
+LogicalResult OutlineActionsPass::run() {
+  ModuleOp module = getOperation();
+  auto step = module.lookupSymbol<func::FuncOp>("step");
+  auto pipe = module->getAttrOfType<StringAttr>(kPipeAttrName);
+  MeshAttr mesh = getMesh(module);
+  if (!pipe)
+    return success();
+  std::optional<unsigned> axis;
+  if (mesh)
+    axis = mesh.lookup(pipe);
+  if (!step || !axis)
+    return module.emitError("module has no function @step on a mesh with the "
+                            "axis '")
+           << pipe.getValue() << "'";
+  if (failed(verifyForms(step, mesh, FormsLeft::TimeAndAt)))
+    return failure();
+  int64_t count = getIterations(step);
+  Actions actions(step, mesh, *axis);
+  auto order = makeOrder(mesh.getSize(*axis), count);
+  if (failed(order) || failed(actions.find()))
+    return failure();
+  for (const auto &[name, action] : actions.byName)
+    actions.write(action, module);
+  PointsWriter writer(step, mesh, *axis, actions, count);
+  writer.makePoints();
+  if (failed(writer.list(*order)) || failed(writer.run()))
+    return failure();
+  step.eraseBody();
+  step.setPrivate();
+  return success();
+}

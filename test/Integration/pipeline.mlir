@@ -1,0 +1,71 @@
+// Two layers on two points, with a skip connection, a norm over the gradients of
+// both and a momentum: the parameters that one device has, in every order.
+
+// RUN: mkdir -p %t && %python -c "import torch; from safetensors.torch import save_file; torch.manual_seed(0); r = lambda *s: torch.randn(*s, dtype=torch.float64) / 4; save_file({'parameter/w0': r(8, 8), 'parameter/w1': r(8, 8), 'state/m': r(8, 8), 'batch.0/x': r(8, 8), 'batch.1/x': r(8, 8)}, r'%t/data.safetensors')"
+// RUN: tandem-interpret %s --data %t/data.safetensors --steps 3 --save %t/expected.safetensors
+// RUN: tandem-compile %s --mesh pipe=2 --pin 'w0:pipe=at(0)' --pin 'w1:pipe=at(1)' -o %t/one.tdm
+// RUN: tandem-run %t/one.tdm --data %t/data.safetensors --steps 3 --save %t/one.safetensors
+// RUN: %python %S/compare.py %t/one.safetensors %t/expected.safetensors
+// RUN: tandem-compile %s --mesh data=2,pipe=2 --accumulate 4 --pin 'w0:pipe=at(0)' --pin 'w1:pipe=at(1)' -o %t/four.tdm
+// RUN: tandem-run %t/four.tdm --print | FileCheck %s
+// RUN: tandem-run %t/four.tdm --data %t/data.safetensors --steps 3 --save %t/four.safetensors
+// RUN: %python %S/compare.py %t/four.safetensors %t/expected.safetensors
+// RUN: tandem-compile %s --mesh pipe=2,model=2 --plan tensor-parallel --accumulate 2 --pin 'w0:pipe=at(1)' --pin 'w1:pipe=at(0)' -o %t/back.tdm
+// RUN: tandem-run %t/back.tdm --data %t/data.safetensors --steps 3 --save %t/back.safetensors
+// RUN: %python %S/compare.py %t/back.safetensors %t/expected.safetensors
+
+// Both points run the check, and only one has the loss.
+// CHECK-DAG: 0F3
+// CHECK-DAG: 1B3
+// CHECK-DAG: check_finite
+
+// Each stage means what the one before means, up to the actions.
+// RUN: tandem-compile %s --mesh data=2,pipe=2 --accumulate 4 --pin 'w0:pipe=at(0)' --pin 'w1:pipe=at(1)' --stop-after shard -o %t/shard.mlir
+// RUN: tandem-interpret %t/shard.mlir --data %t/data.safetensors --steps 3 --save %t/shard.safetensors
+// RUN: %python %S/compare.py %t/shard.safetensors %t/expected.safetensors
+
+// A loss that is not finite stops all points before anything is written.
+// RUN: %python -c "from safetensors.torch import load_file, save_file; d = load_file(r'%t/data.safetensors'); d['batch.0/x'][3] = float('nan'); save_file(d, r'%t/nan.safetensors')"
+// RUN: not tandem-run %t/four.tdm --data %t/nan.safetensors --steps 1 2>&1 | FileCheck %s --check-prefix=NAN
+// NAN: tandem-run: error: {{.*}}step 1{{.*}}loss
+
+// RUN: not tandem-compile %s --mesh data=2 --pin 'w0:pipe=at(0)' -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=AXIS
+// AXIS: error: pins place sections on axis 'pipe', but the mesh is 'data=2', expected one with 'pipe'
+// RUN: not tandem-compile %s --mesh pipe=2,data=2 --pin 'w0:pipe=at(0)' --pin 'w1:data=at(1)' -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=TWO
+// TWO: error: pin 'w1:data=at(1)' places a section on axis 'data', and another one on axis 'pipe', expected one axis for all sections
+// RUN: not tandem-compile %s --mesh pipe=2 --pin 'w0:pipe=at(0)' -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=NONE
+// NONE: error: point 1 of axis 'pipe' has no section, expected at least one for each of its 2 points
+
+#f = #nn.pass<forward>
+#b = #nn.pass<backward>
+#u = #nn.pass<update>
+!t = tensor<8x8xf64>
+func.func @step(%x: !t {nn.role = #nn.role<input>, nn.name = "x", nn.batch_dim = 0 : i64}, %w0: !t {nn.role = #nn.role<parameter>, nn.name = "w0"}, %w1: !t {nn.role = #nn.role<parameter>, nn.name = "w1"}, %m: !t {nn.role = #nn.role<state>, nn.name = "m", nn.of = "w0"})
+    -> (tensor<f64> {nn.role = #nn.role<loss>, nn.name = "loss"}, !t {nn.role = #nn.role<parameter>, nn.name = "w0", nn.updates = 1 : i64}, !t {nn.role = #nn.role<parameter>, nn.name = "w1", nn.updates = 2 : i64}, !t {nn.role = #nn.role<state>, nn.name = "m", nn.updates = 3 : i64}) {
+  %h = nn.matmul %x, %w0 {nn.pass = #f} : (!t, !t) -> !t
+  %e = nn.exp %h {nn.pass = #f} : (!t) -> !t
+  %y = nn.matmul %e, %w1 {nn.pass = #f} : (!t, !t) -> !t
+  %s = nn.add %y, %e {nn.pass = #f} : (!t, !t) -> !t
+  %loss = nn.sum %s {dims = array<i64: 0, 1>, nn.pass = #f} : (!t) -> tensor<f64>
+  %ds = nn.constant dense<1.0> : !t {nn.pass = #b} -> !t
+  %t1 = nn.permute %w1 {nn.pass = #b, permutation = array<i64: 1, 0>} : (!t) -> !t
+  %de1 = nn.matmul %ds, %t1 {nn.pass = #b} : (!t, !t) -> !t
+  %te = nn.permute %e {nn.pass = #b, permutation = array<i64: 1, 0>} : (!t) -> !t
+  %dw1 = nn.matmul %te, %ds {nn.pass = #b} : (!t, !t) -> !t
+  %de = nn.add %de1, %ds {nn.pass = #b} : (!t, !t) -> !t
+  %dh = nn.mul %de, %e {nn.pass = #b} : (!t, !t) -> !t
+  %tx = nn.permute %x {nn.pass = #b, permutation = array<i64: 1, 0>} : (!t) -> !t
+  %dw0 = nn.matmul %tx, %dh {nn.pass = #b} : (!t, !t) -> !t
+  %p0 = nn.mul %dw0, %dw0 {nn.pass = #u} : (!t, !t) -> !t
+  %q0 = nn.sum %p0 {dims = array<i64: 0, 1>, nn.pass = #u} : (!t) -> tensor<f64>
+  %p1 = nn.mul %dw1, %dw1 {nn.pass = #u} : (!t, !t) -> !t
+  %q1 = nn.sum %p1 {dims = array<i64: 0, 1>, nn.pass = #u} : (!t) -> tensor<f64>
+  %n = nn.add %q0, %q1 {nn.pass = #u} : (tensor<f64>, tensor<f64>) -> tensor<f64>
+  %c = nn.rsqrt %n {nn.pass = #u} : (tensor<f64>) -> tensor<f64>
+  %u0 = nn.mul %dw0, %c {nn.pass = #u} : (!t, tensor<f64>) -> !t
+  %u1 = nn.mul %dw1, %c {nn.pass = #u} : (!t, tensor<f64>) -> !t
+  %m1 = nn.add %m, %u0 {nn.pass = #u} : (!t, !t) -> !t
+  %n0 = nn.sub %w0, %m1 {nn.pass = #u} : (!t, !t) -> !t
+  %n1 = nn.sub %w1, %u1 {nn.pass = #u} : (!t, !t) -> !t
+  return %loss, %n0, %n1, %m1 : tensor<f64>, !t, !t, !t
+}
