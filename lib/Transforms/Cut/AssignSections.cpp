@@ -48,6 +48,7 @@ private:
   }
   void set(Operation &op, int64_t section);
   void findForward();
+  void findDependent();
   bool adoptParameter();
   void followParameters();
   void findUpdates();
@@ -65,6 +66,8 @@ private:
   ArrayRef<SectionEntry> sections;
   llvm::DenseMap<Value, int64_t> values;
   llvm::DenseMap<Operation *, int64_t> ops;
+  /// What reads, through others, a value of a section.
+  llvm::DenseSet<Operation *> dependent;
   /// New values of what is stored, and gradients, that the step returns.
   llvm::DenseMap<Value, int64_t> returned;
 };
@@ -177,6 +180,16 @@ void SectionFinder::followParameters() {
   }
 }
 
+/// What depends on no section, as a constant or a mask, is where it is read.
+void SectionFinder::findDependent() {
+  for (Operation &op : block)
+    if (llvm::any_of(op.getOperands(), [&](Value operand) {
+          return get(operand) != kNone ||
+                 dependent.contains(operand.getDefiningOp());
+        }))
+      dependent.insert(&op);
+}
+
 //===----------------------------------------------------------------------===//
 // The update
 //===----------------------------------------------------------------------===//
@@ -204,7 +217,8 @@ int64_t SectionFinder::getOnlyOperand(Operation &op) const {
 /// in none.
 void SectionFinder::findUpdates() {
   for (Operation &op : llvm::reverse(block)) {
-    if (!isPass(op, nn::PassKind::Update) || ops.contains(&op))
+    if (!isPass(op, nn::PassKind::Update) || ops.contains(&op) ||
+        !dependent.contains(&op))
       continue;
     SmallVector<int64_t> readers;
     for (Value result : op.getResults()) {
@@ -226,13 +240,24 @@ void SectionFinder::findUpdates() {
 // The backward pass
 //===----------------------------------------------------------------------===//
 
+/// The value of which `value` is a view, in another type or layout.
+static Value skipViews(Value value) {
+  while (Operation *maker = value.getDefiningOp()) {
+    if (!maker->hasTrait<nn::View>() && !isa<nn::ConvertOp>(maker))
+      break;
+    value = maker->getOperand(0);
+  }
+  return value;
+}
+
 /// The last section whose parameters or kept values `op` reads.
 int64_t SectionFinder::getKept(Operation &op) const {
   int64_t section = kNone;
   for (Value operand : op.getOperands()) {
-    Operation *maker = operand.getDefiningOp();
+    Value kept = skipViews(operand);
+    Operation *maker = kept.getDefiningOp();
     if (!maker || isForward(*maker))
-      section = std::max(section, get(operand));
+      section = std::max(section, get(kept));
   }
   return section;
 }
@@ -252,7 +277,7 @@ int64_t SectionFinder::getRead(Operation &op) const {
 
 void SectionFinder::findBackward() {
   for (Operation &op : llvm::reverse(block))
-    if (isPass(op, nn::PassKind::Backward))
+    if (isPass(op, nn::PassKind::Backward) && dependent.contains(&op))
       set(op, std::max(getKept(op), getRead(op)));
 }
 
@@ -326,6 +351,7 @@ SectionFinder::run(const llvm::DenseMap<unsigned, int64_t> &named) {
   while (adoptParameter())
     findForward();
   followParameters();
+  findDependent();
   findUpdates();
   findBackward();
   joinGradients();

@@ -170,27 +170,48 @@ void SectionPlacer::placeOperand(OpOperand &operand, AxisForm form) {
   operand.set(change(operand.get(), form, operand.getOwner()));
 }
 
-/// What is where it reads is in the section of that, as a collective that
-/// `shard` added.
+/// The section that reads `op` first in its pass: values flow to later sections
+/// in the forward pass, and to earlier ones in the backward pass.
+static std::optional<int64_t> findReaders(Operation *op, bool isBackward) {
+  std::optional<int64_t> first;
+  for (Operation *user : op->getUsers()) {
+    auto section = getInteger(user, kSectionAttrName);
+    if (!section && isa<ReformOp>(user))
+      section = findReaders(user, isBackward);
+    if (section &&
+        (!first || (isBackward ? *section > *first : *section < *first)))
+      first = section;
+  }
+  return first;
+}
+
+/// What `shard` added in a loop, as a parameter that is gathered, is in the
+/// section that reads it; other additions are where they read.
 void SectionPlacer::inheritSection(Operation *op) {
+  if (getInteger(op, kSectionAttrName))
+    return;
+  bool isBackward = nn::getPass(op) == nn::PassKind::Backward;
+  std::optional<int64_t> section;
+  if (getLoop(op) && !isCarried(op))
+    section = findReaders(op, isBackward);
   for (Value operand : op->getOperands()) {
-    if (getInteger(op, kSectionAttrName) || !getForm(operand).isAt())
+    if (section || !getForm(operand).isAt())
       continue;
     Operation *maker = operand.getDefiningOp();
-    std::optional<int64_t> section =
-        maker ? getInteger(maker, kSectionAttrName)
-              : getInteger(step.getArgAttrDict(
-                               cast<BlockArgument>(operand).getArgNumber()),
-                           kSectionAttrName);
-    if (section)
-      setInteger(op, kSectionAttrName, *section);
+    section = maker
+                  ? getInteger(maker, kSectionAttrName)
+                  : getInteger(step.getArgAttrDict(
+                                   cast<BlockArgument>(operand).getArgNumber()),
+                               kSectionAttrName);
   }
+  if (section)
+    setInteger(op, kSectionAttrName, *section);
 }
 
 void SectionPlacer::place(Operation *op) {
-  AxisForm form = choose(op);
-  if (form.isAt())
+  if (choose(op).isAt())
     inheritSection(op);
+  AxisForm form = choose(op);
   for (OpOperand &operand : op->getOpOperands())
     placeOperand(operand, form);
   for (Value result : op->getResults())

@@ -40,10 +40,42 @@ Actions::Actions(func::FuncOp step, MeshAttr mesh, unsigned axis)
   if (!hasLoops)
     for (auto &[op, segment] : segments)
       segment = isBehind(op) ? 2 : 1;
-  for (const auto &[op, segment] : segments) {
-    numSegments = std::max(numSegments, segment + 1);
+  for (const auto &[op, segment] : segments)
     if (segment % 2)
       lastLoop = std::max(lastLoop, segment);
+  splitLast();
+  for (const auto &[op, segment] : segments)
+    numSegments = std::max(numSegments, segment + 1);
+}
+
+/// What comes to other points behind the loops, as the gradient of a parameter
+/// that two sections read, is in segments of its own, before the checks: points
+/// cannot agree that all is well while one of them waits for another.
+void Actions::splitLast() {
+  llvm::DenseMap<Operation *, int64_t> depths; // transfers in front of it
+  int64_t numDepths = 0;
+  for (Operation &op : block) {
+    if (segments.lookup(&op) <= lastLoop)
+      continue;
+    int64_t &depth = depths[&op];
+    for (Value operand : op.getOperands())
+      if (auto found = depths.find(operand.getDefiningOp());
+          found != depths.end())
+        depth = std::max(depth, found->second + isBoundary(found->first));
+    if (isBoundary(&op))
+      numDepths = std::max(numDepths, depth + 1);
+  }
+  llvm::DenseSet<Operation *> leading;
+  for (Operation &op : llvm::reverse(block)) {
+    auto leads = [&](Operation *user) {
+      return leading.contains(user) || isBoundary(user);
+    };
+    if (!depths.contains(&op) || op.hasTrait<OpTrait::IsTerminator>())
+      continue;
+    bool isLeading = llvm::any_of(op.getUsers(), leads);
+    if (isLeading)
+      leading.insert(&op);
+    segments[&op] += 2 * (isLeading ? depths.lookup(&op) : numDepths);
   }
 }
 
@@ -150,6 +182,16 @@ LogicalResult Actions::find() {
     int64_t point = getPoint(op.getResult(0));
     if (isBoundary(&op) || isWhole(&op))
       continue;
+    if (point >= 0 && segments.lookup(&op) != lastLoop &&
+        isa<nn::LibraryOpInterface>(op) &&
+        nn::getPass(&op) != nn::PassKind::Update)
+      return op.emitError("'")
+             << op.getName()
+             << "' runs on the whole batch, and not on each microbatch: points "
+                "of '"
+             << mesh.getName(axis)
+             << "' cannot take turns on it; expected rows that do not depend "
+                "on one another";
     for (int64_t other = 0; other < numPoints; ++other)
       if (point < 0 || point == other) {
         std::string name = getName(&op, other);

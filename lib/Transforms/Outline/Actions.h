@@ -57,6 +57,7 @@ private:
   std::string getName(mlir::Operation *op, int64_t point) const;
   bool isWhole(mlir::Operation *op) const;
   void add(mlir::Operation *op, Action &action);
+  void splitLast();
   void addWhole();
   bool mayRead(int64_t point, mlir::Operation *op) const;
   void findBorder(Action &action);
