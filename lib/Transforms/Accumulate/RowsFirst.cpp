@@ -485,8 +485,21 @@ static void removeUnread(Block &block) {
       op.erase();
 }
 
+/// Each reader of positions gets its own: those of rows and those of a sequence
+/// as long as the batch were one value, and one of the two was taken for the
+/// other.
+static void separatePositions(Block &block) {
+  for (auto iota : llvm::make_early_inc_range(block.getOps<IotaOp>()))
+    for (OpOperand &use :
+         llvm::make_early_inc_range(llvm::drop_begin(iota->getUses()))) {
+      OpBuilder builder(iota);
+      use.set(builder.clone(*iota)->getResult(0));
+    }
+}
+
 void RowSorter::run() {
   Block &block = step.getBody().front();
+  separatePositions(block);
   finder.run(step);
   SmallVector<Operation *> ops;
   for (Operation &op : block)

@@ -49,3 +49,23 @@ func.func @step(%x: tensor<4x2xf64> {nn.role = #nn.role<input>, nn.name = "x", n
   // CHECK-NEXT: return %[[U]]
   return %u : tensor<3x2xf64>
 }
+
+// -----
+
+// A sequence as long as the batch: its positions are those of no row, though they
+// are the same numbers.
+// CHECK-LABEL: func.func @step(
+func.func @step(%x: tensor<4x4xi64> {nn.role = #nn.role<input>, nn.name = "x", nn.batch_dim = 0 : i64})
+    -> (tensor<4x4xi64> {nn.role = #nn.role<output>, nn.name = "u"}, tensor<4xi64> {nn.role = #nn.role<output>, nn.name = "v"}) {
+  // CHECK-NOT: nn.permute
+  %p = nn.iota {nn.pass = #nn.pass<forward>} : tensor<4xi64>
+  %column = nn.reshape %p {nn.pass = #nn.pass<forward>} : (tensor<4xi64>) -> tensor<4x1xi64>
+  %y = nn.add %x, %column {nn.pass = #nn.pass<forward>} : (tensor<4x4xi64>, tensor<4x1xi64>) -> tensor<4x4xi64>
+  %row = nn.reshape %p {nn.pass = #nn.pass<forward>} : (tensor<4xi64>) -> tensor<1x4xi64>
+  %z = nn.add %y, %row {nn.pass = #nn.pass<forward>} : (tensor<4x4xi64>, tensor<1x4xi64>) -> tensor<4x4xi64>
+  // CHECK: nn.reshape %{{.*}} -> tensor<16xi64>
+  %flat = nn.reshape %z {nn.pass = #nn.pass<forward>} : (tensor<4x4xi64>) -> tensor<16xi64>
+  %u = nn.reshape %flat {nn.pass = #nn.pass<forward>} : (tensor<16xi64>) -> tensor<4x4xi64>
+  %v = nn.sum %u {dims = array<i64: 0>, nn.pass = #nn.pass<forward>} : (tensor<4x4xi64>) -> tensor<4xi64>
+  return %u, %v : tensor<4x4xi64>, tensor<4xi64>
+}
