@@ -207,8 +207,12 @@ static int64_t getOnly(ArrayRef<int64_t> sections) {
 
 int64_t SectionFinder::getOnlyOperand(Operation &op) const {
   SmallVector<int64_t> sections;
-  for (Value operand : op.getOperands())
+  for (Value operand : op.getOperands()) {
+    // A sum over several sections, which none has.
+    if (get(operand) == kNone && dependent.contains(operand.getDefiningOp()))
+      return kNone;
     sections.push_back(get(operand));
+  }
   return getOnly(sections);
 }
 
@@ -320,9 +324,20 @@ LogicalResult SectionFinder::checkFlow() const {
 
 LogicalResult SectionFinder::checkUsed() {
   SmallVector<bool> used(sections.size());
-  for (const auto &[op, section] : ops)
-    if (isForward(*op))
-      used[section] = true;
+  llvm::DenseSet<Value> ofInputs;
+  for (BlockArgument argument : block.getArguments())
+    if (nn::getRole(step.getArgAttrDict(argument.getArgNumber())) ==
+        nn::Role::Input)
+      ofInputs.insert(argument);
+  for (Operation &op : block) {
+    if (!isForward(op) || llvm::none_of(op.getOperands(), [&](Value operand) {
+          return ofInputs.contains(operand);
+        }))
+      continue;
+    ofInputs.insert(op.result_begin(), op.result_end());
+    if (auto found = ops.find(&op); found != ops.end())
+      used[found->second] = true;
+  }
   for (auto [section, isUsed] : llvm::enumerate(used))
     if (!isUsed)
       return emitError(step.getLoc())

@@ -124,7 +124,12 @@ Action *Actions::findOnce(int64_t point, int64_t segment) {
 
 void Actions::add(Operation *op, Action &action) {
   action.ops.push_back(op);
-  action.isIterated = segments.lookup(op) % 2;
+  action.segment = segments.lookup(op);
+  action.isIterated = action.segment % 2;
+  auto axes = op->getAttrOfType<ArrayAttr>("axes");
+  action.meets |= isa<AllReduceOp>(op) && axes &&
+                  llvm::is_contained(axes.getAsValueRange<StringAttr>(),
+                                     mesh.getName(axis));
 }
 
 /// Adds what all points have and an action of the last loop reads.

@@ -21,6 +21,9 @@ struct Action {
   int64_t point = 0;
   /// Whether it runs once per microbatch.
   bool isIterated = false;
+  /// Whether points meet in it: all run theirs of this segment together.
+  bool meets = false;
+  int64_t segment = 0;
   /// In the order of the step; those that all points have are clones of it.
   llvm::SmallVector<mlir::Operation *> ops;
   /// Values of the step that it reads, and that it makes for others.

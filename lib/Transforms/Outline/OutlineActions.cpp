@@ -68,6 +68,8 @@ private:
   Value makeZero(int64_t point, Value sum);
   bool collectInputs(int64_t point, const Item &item,
                      SmallVectorImpl<Value> &inputs);
+  sched::RunOp createRun(int64_t point, const Item &item, ValueRange inputs);
+  SmallVector<int64_t> getTogether(int64_t point) const;
   bool runNext(int64_t point);
   void record(int64_t point, const Item &item, sched::RunOp run);
   void send(Operation *op, int64_t point, int64_t to, int64_t microbatch);
@@ -291,28 +293,53 @@ void PointsWriter::record(int64_t point, const Item &item, sched::RunOp run) {
   }
 }
 
-/// Runs the next action of a point, if it can.
-bool PointsWriter::runNext(int64_t point) {
-  PointWriter &own = points[point];
-  if (own.next == own.items.size())
-    return false;
-  const Item &item = own.items[own.next];
-  SmallVector<Value> inputs;
-  if (!collectInputs(point, item, inputs))
-    return false;
+sched::RunOp PointsWriter::createRun(int64_t point, const Item &item,
+                                     ValueRange inputs) {
   SmallVector<Type> types;
   for (Value output : item.action->outputs)
     types.push_back(withoutForms(cast<RankedTensorType>(output.getType())));
   for (Value sum : item.action->sums)
     types.push_back(withoutForms(cast<RankedTensorType>(sum.getType())));
-  builder.setInsertionPoint(own.function.getBody().front().getTerminator());
-  auto run = sched::RunOp::create(
-      builder, step.getLoc(), types, item.action->name,
-      item.microbatch < 0 ? IntegerAttr()
-                          : builder.getI64IntegerAttr(item.microbatch),
-      inputs);
-  ++own.next;
-  record(point, item, run);
+  builder.setInsertionPoint(
+      points[point].function.getBody().front().getTerminator());
+  return sched::RunOp::create(builder, step.getLoc(), types, item.action->name,
+                              item.microbatch < 0
+                                  ? IntegerAttr()
+                                  : builder.getI64IntegerAttr(item.microbatch),
+                              inputs);
+}
+
+/// The points that run their next action together with that of `point`.
+SmallVector<int64_t> PointsWriter::getTogether(int64_t point) const {
+  const PointWriter &own = points[point];
+  if (!own.items[own.next].action->meets)
+    return {point};
+  return llvm::to_vector(llvm::seq<int64_t>(0, points.size()));
+}
+
+/// Runs the next action of a point, if it can. Where points meet, all run
+/// theirs before one of them sends or receives.
+bool PointsWriter::runNext(int64_t point) {
+  if (points[point].next == points[point].items.size())
+    return false;
+  const Item &first = points[point].items[points[point].next];
+  SmallVector<int64_t> together = getTogether(point);
+  std::vector<SmallVector<Value>> inputs(together.size());
+  for (auto [other, own] : llvm::zip_equal(together, inputs)) {
+    const PointWriter &writer = points[other];
+    if (writer.next == writer.items.size())
+      return false;
+    const Item &item = writer.items[writer.next];
+    if (item.action->segment != first.action->segment ||
+        item.microbatch != first.microbatch || !collectInputs(other, item, own))
+      return false;
+  }
+  SmallVector<sched::RunOp> runs;
+  for (auto [other, own] : llvm::zip_equal(together, inputs))
+    runs.push_back(
+        createRun(other, points[other].items[points[other].next++], own));
+  for (auto [other, run] : llvm::zip_equal(together, runs))
+    record(other, points[other].items[points[other].next - 1], run);
   return true;
 }
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ..errors import CompileError, shown
 from .meshes import check_axis
 
-_FORM = re.compile(r"full|reduce|gather\(\d+\)")
+_FORM = re.compile(r"full|reduce|(gather|at)\(\d+\)")
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,9 @@ def pin(glob, what=None, /, **forms):
     makes is called by its number, `nn.softmax#17`, or by the line of the model, `nn.softmax@model.py:12`
     (`*` stands for any text); it may be `reduce`, too: a sum over the axis that is not finished.
 
+    `tandem.pin("layers.[0-5].*", pipe="at(0)")`: these parameters, and the operators that read them, are a
+    section of a pipeline, on point 0 of the axis. Sections stand in the order of the data.
+
     `tandem.pin("layers.*", "again")`: the backward pass makes again what follows from these parameters,
     or what these operators make, instead of reading what the forward pass saved.
     """
@@ -48,7 +51,7 @@ def pin(glob, what=None, /, **forms):
         check_axis(axis, f"pin {glob!r}")
         if not _FORM.fullmatch(str(form).replace(" ", "")):
             raise CompileError(
-                f"pin {glob!r}: {axis} is {shown(form)}, expected full or gather(<dimension>)"
+                f"pin {glob!r}: {axis} is {shown(form)}, expected full, gather(<dimension>) or at(<point>)"
             )
     return Pin(glob, tuple(forms.items()))
 

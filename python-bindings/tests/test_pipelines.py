@@ -1,0 +1,97 @@
+"""Layers on different points of a mesh give what eager gives on one device."""
+
+import pytest
+import tandem
+import torch
+from tandem.errors import CompileError
+from test_accumulate import assert_equals_eager, batches, compile_step, masked_loss
+
+PINS = [tandem.pin("0.*", pipe="at(0)"), tandem.pin("2.*,3.*", pipe="at(1)")]
+# The first and the last layer have one weight.
+TIED_PINS = [tandem.pin("first.*", pipe="at(0)"), tandem.pin("middle.*", pipe="at(1)")]
+
+
+class Tied(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.middle = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
+
+    def forward(self, x):
+        return torch.nn.functional.linear(
+            self.middle(self.first(x).tanh()).tanh(), self.first.weight
+        )
+
+
+def tied():
+    torch.manual_seed(1)
+    return Tied().double()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        dict(mesh={"pipe": 2}),
+        dict(mesh={"pipe": 2}, accumulate=4),
+        dict(mesh={"data": 2, "pipe": 2}, accumulate=4, clip_grad_norm=0.1),
+        dict(mesh={"pipe": 2, "data": 2}, accumulate=2, plan="zero"),
+        dict(mesh={"pipe": 2, "model": 2}, accumulate=2, plan="tensor-parallel"),
+        dict(mesh={"pipe": 2, "data": 2}, accumulate=2, search="tandem"),
+    ],
+)
+def test_is_what_one_device_gives(options):
+    if "clip_grad_norm" not in options:
+        assert_equals_eager(masked_loss, batches(), pins=PINS, **options)
+        return
+    # Eager's own clipping is tested without a pipeline.
+    data, found = batches(), []
+    for own in (options, {"clip_grad_norm": options["clip_grad_norm"]}):
+        pins = PINS if own is options else ()
+        step = compile_step(masked_loss, data[0], pins=pins, **own)
+        found.append(([float(step(batch)) for batch in data], step.state_dict()))
+    assert found[0][0] == pytest.approx(found[1][0], rel=1e-12)
+    torch.testing.assert_close(found[0][1], found[1][1], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("mesh", [{"pipe": 2}, {"data": 2, "pipe": 2}])
+def test_tied_weights(mesh):
+    assert_equals_eager(masked_loss, batches(), tied, mesh=mesh, accumulate=4, pins=TIED_PINS)
+
+
+def test_a_rank_holds_its_own_parameters():
+    step = compile_step(masked_loss, batches()[0], mesh={"pipe": 2}, accumulate=2, pins=PINS)
+    points = {
+        a.name: [p.point for p in a.form.at]
+        for a in step.program.arguments
+        if a.role == "parameter"
+    }
+    assert points == {
+        "0.weight": [0],
+        "0.bias": [0],
+        "2.weight": [1],
+        "2.bias": [1],
+        "3.weight": [1],
+        "3.bias": [1],
+    }
+
+
+def test_checkpoint_loads_under_another_mesh(tmp_path):
+    data = batches(4)
+    step = compile_step(masked_loss, data[0], mesh={"pipe": 2}, accumulate=4, pins=PINS)
+    for batch in data[:2]:
+        step(batch)
+    step.save(tmp_path / "saved")
+    other = compile_step(masked_loss, data[0], mesh={"data": 2})
+    other.load(tmp_path / "saved")
+    for batch in data[2:]:
+        assert float(step(batch)) == pytest.approx(float(other(batch)), rel=1e-12)
+
+
+def test_says_what_is_wrong():
+    def refuses(message, **options):
+        with pytest.raises(CompileError, match=message):
+            compile_step(masked_loss, batches()[0], **options)
+
+    refuses("point 1 of axis 'pipe' has no section", mesh={"pipe": 2}, pins=PINS[:1])
+    refuses("but the mesh is 'data=2'", mesh={"data": 2}, pins=PINS)
+    backwards = [tandem.pin("2.*,3.*", pipe="at(0)"), tandem.pin("0.*", pipe="at(1)")]
+    refuses("expected sections in the order of the data", mesh={"pipe": 2}, pins=backwards)
