@@ -7,6 +7,7 @@
 
 #include "Link.h"
 #include "LinkBuffers.h"
+#include "tandem/Analysis/UserLocation.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/Sched/Points.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -182,6 +183,7 @@ void PointLinker::send(sched::SendOp op) {
   builder.waitEvent(queue, builder.recordEvent(kCompute));
   rt::BufferRef source = buffers.get(value);
   builder.send({.name = "send",
+                .location = getUserLocation(op.getLoc()),
                 .bytes = source.bytes,
                 .strand = int32_t(op.getMicrobatch().value_or(0))},
                getTransfer(point, to, value.getType(), op.getTag()), source);
@@ -195,6 +197,7 @@ void PointLinker::receive(sched::ReceiveOp op) {
   builder.waitEvent(queue, builder.recordEvent(kCompute));
   rt::BufferRef destination = buffers.get(value);
   builder.receive({.name = "receive",
+                   .location = getUserLocation(op.getLoc()),
                    .bytes = destination.bytes,
                    .strand = int32_t(op.getMicrobatch().value_or(0))},
                   getTransfer(from, point, value.getType(), op.getTag()),

@@ -48,6 +48,7 @@ private:
   }
   void set(Operation &op, int64_t section);
   void findForward();
+  void moveViews();
   void findDependent();
   bool adoptParameter();
   void followParameters();
@@ -90,6 +91,16 @@ static bool isPass(Operation &op, nn::PassKind pass) {
 static bool isForward(Operation &op) {
   return isPass(op, nn::PassKind::Forward) &&
          !op.hasTrait<OpTrait::IsTerminator>();
+}
+
+/// The value of which `value` is a view, in another type or layout.
+static Value skipViews(Value value) {
+  while (Operation *maker = value.getDefiningOp()) {
+    if (!maker->hasTrait<nn::View>() && !isa<nn::ConvertOp>(maker))
+      break;
+    value = maker->getOperand(0);
+  }
+  return value;
 }
 
 static bool isParameter(func::FuncOp step, unsigned index) {
@@ -180,6 +191,21 @@ void SectionFinder::followParameters() {
   }
 }
 
+/// A view of a parameter is in the section that reads it: the parameter itself
+/// goes there, once for all its views.
+void SectionFinder::moveViews() {
+  for (Operation &op : llvm::reverse(block)) {
+    if (!isForward(op) || !op.hasTrait<nn::View>() || op.use_empty() ||
+        !isa<BlockArgument>(skipViews(op.getResult(0))))
+      continue;
+    SmallVector<int64_t> readers;
+    for (Operation *user : op.getUsers())
+      readers.push_back(ops.contains(user) ? ops.lookup(user) : kSeveral);
+    if (llvm::all_equal(readers) && readers.front() >= 0)
+      set(op, readers.front());
+  }
+}
+
 /// What depends on no section, as a constant or a mask, is where it is read.
 void SectionFinder::findDependent() {
   for (Operation &op : block)
@@ -243,16 +269,6 @@ void SectionFinder::findUpdates() {
 //===----------------------------------------------------------------------===//
 // The backward pass
 //===----------------------------------------------------------------------===//
-
-/// The value of which `value` is a view, in another type or layout.
-static Value skipViews(Value value) {
-  while (Operation *maker = value.getDefiningOp()) {
-    if (!maker->hasTrait<nn::View>() && !isa<nn::ConvertOp>(maker))
-      break;
-    value = maker->getOperand(0);
-  }
-  return value;
-}
 
 /// The last section whose parameters or kept values `op` reads.
 int64_t SectionFinder::getKept(Operation &op) const {
@@ -365,6 +381,7 @@ SectionFinder::run(const llvm::DenseMap<unsigned, int64_t> &named) {
   findForward();
   while (adoptParameter())
     findForward();
+  moveViews();
   followParameters();
   findDependent();
   findUpdates();
