@@ -81,6 +81,13 @@ std::optional<Pipe> takePipe(Options &options, std::string &error) {
             pipe.axis + "'";
     return std::nullopt;
   }
+  if (options.micro > 1) {
+    error = "micro is " + std::to_string(options.micro) +
+            " beside sections on axis '" + pipe.axis +
+            "', expected 1: the microbatches of a pipeline are those of "
+            "accumulate";
+    return std::nullopt;
+  }
   // A plan is of a mesh, if only of one device.
   if (options.mesh.empty()) {
     options.mesh = kOneDevice;

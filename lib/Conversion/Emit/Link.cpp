@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Link.h"
+#include "Declarations.h"
 #include "LinkBuffers.h"
 #include "tandem/Analysis/UserLocation.h"
 #include "tandem/Dialect/NN/NN.h"
@@ -50,7 +51,9 @@ private:
   void addChecks(int64_t segment, bool isAll);
   void waitForTransfers(ValueRange values);
   void waitForSends();
-  rt::Transfer getTransfer(int64_t from, int64_t to, Type type, int64_t tag);
+  template <typename OpT>
+  std::pair<rt::CommandInfo, rt::Transfer>
+  beginTransfer(OpT op, int64_t from, int64_t to, Value value);
 
   func::FuncOp function;
   int64_t point;
@@ -162,46 +165,39 @@ void PointLinker::waitForSends() {
   sent.resize(kept);
 }
 
-rt::Transfer PointLinker::getTransfer(int64_t from, int64_t to, Type type,
-                                      int64_t tag) {
-  auto tensor = cast<RankedTensorType>(type);
-  std::string name;
-  llvm::raw_string_ostream(name) << tensor.getElementType();
-  return {.axis = axis,
-          .from = from,
-          .to = to,
-          .type = *rt::parseElementType(name),
-          .shape = tensor.getShape().vec(),
-          .tag = tag};
+/// A transfer on the queue of its points, behind what the point has computed.
+template <typename OpT>
+std::pair<rt::CommandInfo, rt::Transfer>
+PointLinker::beginTransfer(OpT op, int64_t from, int64_t to, Value value) {
+  builder.waitEvent(builder.transferQueue(from, to),
+                    builder.recordEvent(kCompute));
+  auto type = cast<RankedTensorType>(value.getType());
+  return {{.name = op->getName().stripDialect().str(),
+           .location = getUserLocation(op.getLoc()),
+           .bytes = buffers.get(value).bytes,
+           .strand = int32_t(op.getMicrobatch().value_or(0))},
+          {.axis = axis,
+           .from = from,
+           .to = to,
+           .type = *getElementType(op, type.getElementType()),
+           .shape = type.getShape().vec(),
+           .tag = int64_t(op.getTag())}};
 }
 
 void PointLinker::send(sched::SendOp op) {
-  int64_t to = op.getTo();
   Value value = op.getValue();
   waitForTransfers(value);
-  uint32_t queue = builder.transferQueue(point, to);
-  builder.waitEvent(queue, builder.recordEvent(kCompute));
-  rt::BufferRef source = buffers.get(value);
-  builder.send({.name = "send",
-                .location = getUserLocation(op.getLoc()),
-                .bytes = source.bytes,
-                .strand = int32_t(op.getMicrobatch().value_or(0))},
-               getTransfer(point, to, value.getType(), op.getTag()), source);
+  auto [info, transfer] = beginTransfer(op, point, op.getTo(), value);
+  uint32_t queue = builder.transferQueue(transfer.from, transfer.to);
+  builder.send(info, transfer, buffers.get(value));
   sent.push_back({numRuns, builder.recordEvent(queue)});
 }
 
 void PointLinker::receive(sched::ReceiveOp op) {
-  int64_t from = op.getFrom();
   Value value = op.getValue();
-  uint32_t queue = builder.transferQueue(from, point);
-  builder.waitEvent(queue, builder.recordEvent(kCompute));
-  rt::BufferRef destination = buffers.get(value);
-  builder.receive({.name = "receive",
-                   .location = getUserLocation(op.getLoc()),
-                   .bytes = destination.bytes,
-                   .strand = int32_t(op.getMicrobatch().value_or(0))},
-                  getTransfer(from, point, value.getType(), op.getTag()),
-                  destination);
+  auto [info, transfer] = beginTransfer(op, op.getFrom(), point, value);
+  uint32_t queue = builder.transferQueue(transfer.from, transfer.to);
+  builder.receive(info, transfer, buffers.get(value));
   received[value] = builder.recordEvent(queue);
 }
 

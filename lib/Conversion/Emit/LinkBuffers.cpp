@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LinkBuffers.h"
+#include "tandem/Analysis/Bytes.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "llvm/ADT/Sequence.h"
 #include "llvm/Support/MathExtras.h"
@@ -102,11 +103,6 @@ void visitBuffers(rt::Command &command, Visit visit) {
 //===----------------------------------------------------------------------===//
 // Places
 //===----------------------------------------------------------------------===//
-
-static int64_t getBytes(Type type) {
-  auto tensor = cast<RankedTensorType>(type);
-  return tensor.getNumElements() * ((tensor.getElementTypeBitWidth() + 7) / 8);
-}
 
 void LinkBuffers::addRange(Value value, int64_t begin) {
   numbers[value] = ranges.size();
