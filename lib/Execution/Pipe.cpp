@@ -52,6 +52,11 @@ static int64_t takeAxis(std::string &mesh, StringRef axis) {
 }
 
 std::optional<Pipe> takePipe(Options &options, std::string &error) {
+  if (!options.sections.empty()) {
+    error = "sections is given, expected pins such as "
+            "'layers.[0-5].*:pipe=at(0)'";
+    return std::nullopt;
+  }
   Pipe pipe;
   std::vector<std::string> others;
   for (const std::string &text : options.pins) {
@@ -73,6 +78,7 @@ std::optional<Pipe> takePipe(Options &options, std::string &error) {
   if (pipe.axis.empty())
     return std::nullopt;
   pipe.mesh = options.mesh;
+  pipe.order = options.order.empty() ? "1f1b" : options.order;
   pipe.points = takeAxis(options.mesh, pipe.axis);
   options.pins = std::move(others);
   if (pipe.points < 1) {
@@ -103,7 +109,7 @@ void addPipePasses(OpPassManager &manager, const Pipe &pipe, StringRef stage) {
   if (stage == "shard")
     manager.addPass(createPlaceSectionsPass({pipe.mesh}));
   if (stage == "localize")
-    manager.addPass(createOutlineActionsPass());
+    manager.addPass(createOutlineActionsPass({pipe.order}));
 }
 
 bool isOfActions(StringRef stage) {

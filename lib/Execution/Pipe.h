@@ -27,6 +27,8 @@ struct Pipe {
   std::string mesh;
   /// `layers.[0-5].*:0;layers.[6-9].*:1`.
   std::string sections;
+  /// 1f1b, gpipe, or a file.
+  std::string order;
 };
 
 /// Takes the pins of sections and the pipe axis out of `options`. None without

@@ -53,11 +53,20 @@ bool isCachable(const Options &options) {
   });
 }
 
+static bool isName(std::string_view names, std::string_view text) {
+  size_t begin = names.find(text);
+  return begin != std::string_view::npos &&
+         (begin == 0 || names[begin - 1] == ',') &&
+         (begin + text.size() == names.size() ||
+          names[begin + text.size()] == ',');
+}
+
 /// The path of an option that names a file; null for another one, or none.
 static const std::string *findPath(const OptionInfo &row,
                                    const Options &options) {
   auto member = std::get_if<std::string Options::*>(&row.member);
-  if (!row.texts.isPath || !member || (options.**member).empty())
+  if (!row.texts.isPath || !member || (options.**member).empty() ||
+      isName(row.texts.names, options.**member))
     return nullptr;
   return &(options.**member);
 }

@@ -80,6 +80,8 @@ struct OptionTexts {
   bool isStep = true, isCommand = true, isPython = true, isFlag = true;
   /// Whether it names a file, which may lie elsewhere on another host.
   bool isPath = false;
+  /// Values that name no file, with commas between.
+  std::string_view names = "";
   OptionKey key = OptionKey::Value;
   /// Whether the processes of a job have to be given the same.
   bool isCompared = true;
