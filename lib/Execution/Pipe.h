@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Pins such as `layers.[0-5].*:pipe=at(0)` are no matter of the plan: each says
-// what a section is and where it lies. The axis that they name is the pipe
-// axis, which the plan does not see.
+// The option `sections`, and pins such as `layers.[0-5].*:pipe=at(0)`, are no
+// matter of the plan: they say what a section is and where it lies. The axis
+// that pins name, or the one with the name `pipe`, is the pipe axis, which the
+// plan does not see.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,14 +26,14 @@ struct Pipe {
   int64_t points = 0;
   /// The mesh with the pipe axis, as the user wrote it.
   std::string mesh;
-  /// `layers.[0-5].*:0;layers.[6-9].*:1`.
+  /// `layers.[0-5].*:0;layers.[6-9].*:1`, or `2@0,1`: of equal FLOPs.
   std::string sections;
   /// 1f1b, gpipe, or a file.
   std::string order;
 };
 
-/// Takes the pins of sections and the pipe axis out of `options`. None without
-/// such pins, or with one line in `error`.
+/// Takes sections, their pins and the pipe axis out of `options`. None without
+/// a pipe axis, or with one line in `error`.
 std::optional<Pipe> takePipe(Options &options, std::string &error);
 
 /// Adds what a pipeline needs behind the stage: sections behind `accumulate`,

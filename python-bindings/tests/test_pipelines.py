@@ -57,6 +57,14 @@ def test_tied_weights(mesh):
     assert_equals_eager(masked_loss, batches(), tied, mesh=mesh, accumulate=4, pins=TIED_PINS)
 
 
+@pytest.mark.parametrize("sections", [[["0"], ["2", "3.weight"]], ["0", "[23]"], 2, None])
+def test_sections(sections):
+    options = {} if sections is None else dict(sections=sections)
+    assert_equals_eager(
+        masked_loss, batches(), mesh={"pipe": 2, "data": 2}, accumulate=2, **options
+    )
+
+
 def test_a_rank_holds_its_own_parameters():
     step = compile_step(masked_loss, batches()[0], mesh={"pipe": 2}, accumulate=2, pins=PINS)
     points = {
@@ -93,5 +101,10 @@ def test_says_what_is_wrong():
 
     refuses("point 1 of axis 'pipe' has no section", mesh={"pipe": 2}, pins=PINS[:1])
     refuses("but the mesh is 'data=2'", mesh={"data": 2}, pins=PINS)
+    refuses("'1': no parameter or module has this name", mesh={"pipe": 2}, sections=["0", "1"])
+    refuses("sections has 0, expected a number of sections, or a list", sections=0)
+    refuses("sections has \\[\\], expected", sections=[["0"], []])
+    refuses("sections has {'0': '2'}, expected", sections={"0": "2"})
+    refuses("but the mesh is 'data=2'", mesh={"data": 2}, sections=["0", "2"])
     backwards = [tandem.pin("2.*,3.*", pipe="at(0)"), tandem.pin("0.*", pipe="at(1)")]
     refuses("expected sections in the order of the data", mesh={"pipe": 2}, pins=backwards)

@@ -30,13 +30,48 @@
 // NAN: tandem-run: error: {{.*}}step 1{{.*}}loss
 
 // RUN: not tandem-compile %s --mesh data=2 --pin 'w0:pipe=at(0)' -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=AXIS
-// AXIS: error: pins place sections on axis 'pipe', but the mesh is 'data=2', expected one with 'pipe'
+// AXIS: error: pins place sections on an axis, but the mesh is 'data=2', expected one with 'pipe'
 // RUN: not tandem-compile %s --mesh pipe=2,data=2 --pin 'w0:pipe=at(0)' --pin 'w1:data=at(1)' -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=TWO
 // TWO: error: pin 'w1:data=at(1)' places a section on axis 'data', and another one on axis 'pipe', expected one axis for all sections
 // RUN: not tandem-compile %s --mesh pipe=2 --pin 'w0:pipe=at(0)' -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=NONE
 // NONE: error: point 1 of axis 'pipe' has no section, expected at least one for each of its 2 points
 // RUN: not tandem-compile %s --mesh pipe=2 --micro 2 --pin 'w0:pipe=at(0)' --pin 'w1:pipe=at(1)' -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=MICRO
 // MICRO: error: micro is 2 beside sections on axis 'pipe', expected 1
+
+// Sections by globs, by their number, and of each point of an axis with the name pipe.
+// RUN: tandem-compile %s --mesh pipe=2 --accumulate 2 --sections 'w0;w1' -o %t/globs.tdm 2>&1 | FileCheck %s --check-prefix=SECTIONS
+// RUN: tandem-run %t/globs.tdm --data %t/data.safetensors --steps 3 --save %t/globs.safetensors
+// RUN: %python %S/compare.py %t/globs.safetensors %t/expected.safetensors
+// RUN: tandem-compile %s --mesh pipe=2 --accumulate 2 --plan pipeline -o %t/plan.tdm 2>&1 | FileCheck %s --check-prefix=SECTIONS
+// RUN: tandem-run %t/plan.tdm --data %t/data.safetensors --steps 3 --save %t/plan.safetensors
+// RUN: %python %S/compare.py %t/plan.safetensors %t/expected.safetensors
+// SECTIONS: remark: section 0 on point 0: w0; 5{{.*}} % of the FLOPs
+// SECTIONS: remark: section 1 on point 1: w1; 4{{.*}} % of the FLOPs
+
+// The file of an order says where sections lie.
+// RUN: echo '1F0,1F1,1B0,1B1' > %t/order.csv && echo '0F0,0F1,0B0,0B1' >> %t/order.csv
+// RUN: tandem-compile %s --mesh pipe=2 --accumulate 2 --sections 2 --order %t/order.csv -o %t/order.tdm 2>&1 | FileCheck %s --check-prefix=PLACES
+// RUN: tandem-run %t/order.tdm --data %t/data.safetensors --steps 3 --save %t/order.safetensors
+// RUN: %python %S/compare.py %t/order.safetensors %t/expected.safetensors
+// PLACES: section 0 on point 1: w0
+// PLACES: section 1 on point 0: w1
+
+// RUN: not tandem-compile %s --mesh data=2 --sections 2 -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=NO-AXIS
+// NO-AXIS: error: sections is given, but the mesh is 'data=2', expected one with 'pipe', such as 'pipe=2'
+// RUN: not tandem-compile %s --mesh data=2 --plan pipeline -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=PRESET
+// PRESET: error: plan 'pipeline' is given, but the mesh is 'data=2'
+// RUN: not tandem-compile %s --mesh data=2 --order gpipe -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=ORDER
+// ORDER: error: order is 'gpipe', but the mesh is 'data=2'
+// RUN: not tandem-compile %s --mesh pipe=2 --sections 1 -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=FEW
+// FEW: error: sections is 1, but axis 'pipe' has 2 points, expected at least one for each
+// RUN: not tandem-compile %s --mesh pipe=2 --sections 2 --pin 'w0:pipe=at(0)' -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=BOTH
+// BOTH: error: pin 'w0:pipe=at(0)' beside sections, expected one of the two
+// RUN: not tandem-compile %s --mesh pipe=2 --sections 3 --order %t/order.csv -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=MISSING
+// MISSING: order.csv: section 2 stands in no row, expected the actions of all 3 sections
+// RUN: not tandem-compile %s --mesh pipe=3 --accumulate 2 --order %t/order.csv -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=ROWS
+// ROWS: order.csv: found 2 rows, but axis 'pipe' has 3 points, expected a row for each
+// RUN: not tandem-compile %s --mesh pipe=2 --accumulate 4 --order %t/order.csv -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=MICROBATCHES
+// MICROBATCHES: order of 2 points and 2 microbatches, expected 2 and 4
 
 #f = #nn.pass<forward>
 #b = #nn.pass<backward>

@@ -13,12 +13,16 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ChooseSections.h"
 #include "SectionText.h"
+#include "tandem/Analysis/Bytes.h"
 #include "tandem/Analysis/StepAttrs.h"
 #include "tandem/Analysis/StepBody.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 #include "tandem/Transforms/Cut/Cut.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
 
 namespace tandem {
 #define GEN_PASS_DEF_ASSIGNSECTIONSPASS
@@ -358,7 +362,7 @@ LogicalResult SectionFinder::checkUsed() {
     if (!isUsed)
       return emitError(step.getLoc())
              << "section " << section << " ('"
-             << sections[section].globs.front()
+             << llvm::join(sections[section].globs, ",")
              << "') has no operator: what reads its parameters reads a later "
                 "section, too; expected sections in the order of the data";
   return success();
@@ -394,6 +398,27 @@ SectionFinder::run(const llvm::DenseMap<unsigned, int64_t> &named) {
   return success();
 }
 
+/// Says what each section has.
+static void describe(func::FuncOp step, ArrayRef<int64_t> places) {
+  std::vector<double> flops(places.size());
+  double all = 0;
+  for (Operation &op : step.getBody().front()) {
+    auto section = getInteger(&op, spmd::kSectionAttrName);
+    if (!section || !isForward(op))
+      continue;
+    flops[*section] += getFlops(&op);
+    all += getFlops(&op);
+  }
+  for (auto [section, names] : llvm::enumerate(nameSections(step))) {
+    std::string share;
+    llvm::raw_string_ostream(share)
+        << llvm::format("%.1f", all > 0 ? 100 * flops[section] / all : 0.0);
+    emitRemark(step.getLoc())
+        << "section " << section << " on point " << places[section] << ": "
+        << printSectionNames(names) << "; " << share << " % of the FLOPs";
+  }
+}
+
 LogicalResult AssignSectionsPass::run() {
   ModuleOp module = getOperation();
   auto step = module.lookupSymbol<func::FuncOp>("step");
@@ -401,15 +426,17 @@ LogicalResult AssignSectionsPass::run() {
     return module.emitError("module has no function @step");
   if (failed(verifyStepBody(step)))
     return failure();
-  auto entries = parseSections(step.getLoc(), sections, axis, points);
-  if (failed(entries))
+  auto list = parseSections(step.getLoc(), sections, axis, points);
+  if (failed(list))
     return failure();
-  auto named = matchSections(step, *entries);
-  if (failed(named) || failed(SectionFinder(step, *entries).run(*named)))
+  auto named = list->isNumber ? chooseSections(step, list->entries.size())
+                              : matchSections(step, list->entries);
+  if (failed(named) || failed(SectionFinder(step, list->entries).run(*named)))
     return failure();
   SmallVector<int64_t> places;
-  for (const SectionEntry &entry : *entries)
+  for (const SectionEntry &entry : list->entries)
     places.push_back(entry.point);
+  describe(step, places);
   Builder builder(&getContext());
   module->setAttr(spmd::kSectionsAttrName,
                   builder.getDenseI64ArrayAttr(places));

@@ -36,12 +36,39 @@ static FailureOr<SectionEntry> parseSection(Location loc, StringRef text,
   return entry;
 }
 
-FailureOr<SmallVector<SectionEntry>> tandem::parseSections(Location loc,
-                                                           StringRef text,
-                                                           StringRef axis,
-                                                           int64_t points) {
-  SmallVector<SectionEntry> sections;
-  llvm::SmallBitVector used(points);
+/// More sections would be more than any step has parameters.
+static constexpr int64_t kMostSections = 1 << 20;
+
+/// `4@0,1,1,0`, or `4` alone.
+static FailureOr<SectionList> parseNumber(Location loc, StringRef text,
+                                          int64_t number, StringRef places,
+                                          int64_t points) {
+  SectionList list;
+  list.isNumber = true;
+  list.entries.resize(std::clamp<int64_t>(number, 0, kMostSections));
+  for (auto [index, entry] : llvm::enumerate(list.entries))
+    entry.point = index % std::max<int64_t>(points, 1);
+  if (places.empty())
+    return list;
+  SmallVector<StringRef> parts;
+  places.split(parts, ',');
+  bool isRead = parts.size() == list.entries.size();
+  for (auto [part, entry] : llvm::zip(parts, list.entries))
+    isRead &= !part.trim().getAsInteger(10, entry.point) && entry.point >= 0 &&
+              entry.point < points;
+  if (!isRead)
+    return emitError(loc) << "sections '" << text << "', expected a point from "
+                          << "0 to " << points - 1 << " for each";
+  return list;
+}
+
+static FailureOr<SectionList> parseList(Location loc, StringRef text,
+                                        StringRef axis, int64_t points) {
+  auto [digits, places] = text.split('@');
+  SectionList list;
+  int64_t number = 0;
+  if (!digits.trim().getAsInteger(10, number))
+    return parseNumber(loc, text, number, places, points);
   for (StringRef part : llvm::split(text, ';')) {
     if (part.trim().empty())
       continue;
@@ -49,18 +76,37 @@ FailureOr<SmallVector<SectionEntry>> tandem::parseSections(Location loc,
         parseSection(loc, part.trim(), axis, points);
     if (failed(entry))
       return failure();
-    used.set(entry->point);
-    sections.push_back(std::move(*entry));
+    list.entries.push_back(std::move(*entry));
   }
-  if (sections.empty())
+  return list;
+}
+
+FailureOr<SectionList> tandem::parseSections(Location loc, StringRef text,
+                                             StringRef axis, int64_t points) {
+  FailureOr<SectionList> list = parseList(loc, text, axis, points);
+  if (failed(list))
+    return failure();
+  if (list->entries.empty())
     return emitError(loc) << "found no sections, expected names of parameters "
                              "and points, such as 'layers.[0-5].*:0'";
+  llvm::SmallBitVector used(points);
+  for (const SectionEntry &entry : list->entries)
+    used.set(entry.point);
   if (int unused = used.flip().find_first(); unused >= 0)
     return emitError(loc) << "point " << unused << " of axis '" << axis
                           << "' has no section, expected at least one for each "
                              "of its "
                           << points << " points";
-  return sections;
+  return list;
+}
+
+/// Whether a glob is that of a parameter, or of a module that it is below.
+static bool matches(const llvm::GlobPattern &pattern, StringRef name) {
+  for (size_t end = name.find('.'); end != StringRef::npos;
+       end = name.find('.', end + 1))
+    if (pattern.match(name.take_front(end)))
+      return true;
+  return pattern.match(name);
 }
 
 /// The first section, and the glob of it, that matches `name`.
@@ -71,7 +117,7 @@ findMatch(ArrayRef<SectionEntry> sections,
   for (int64_t section = from, end = sections.size(); section < end; ++section)
     for (auto [glob, pattern] :
          llvm::zip_equal(sections[section].globs, patterns[section]))
-      if (pattern.match(name))
+      if (matches(pattern, name))
         return std::pair(section, StringRef(glob));
   return std::nullopt;
 }
@@ -97,8 +143,8 @@ static LogicalResult checkUsed(Location loc, ArrayRef<SectionEntry> sections,
       if (!used.contains(glob))
         return emitError(loc)
                << "section with the name '" << glob
-               << "': no parameter has this name, or one before it matches all "
-                  "of them";
+               << "': no parameter or module has this name, or one before it "
+                  "matches all of them";
   return success();
 }
 

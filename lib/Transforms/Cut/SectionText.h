@@ -18,12 +18,21 @@ struct SectionEntry {
   int64_t point = 0;
 };
 
-/// `layers.[0-5].*, embedding:0; layers.[6-9].*:1`. Fails after reporting an
-/// error at `loc`, where the text is no list of sections, or not every point
-/// has one.
-mlir::FailureOr<llvm::SmallVector<SectionEntry>>
-parseSections(mlir::Location loc, llvm::StringRef text, llvm::StringRef axis,
-              int64_t points);
+/// Sections as a pass has them: by names, or by their number.
+struct SectionList {
+  llvm::SmallVector<SectionEntry> entries;
+  /// Whether the names of the entries are still to be found.
+  bool isNumber = false;
+};
+
+/// `layers.[0-5].*, embedding:0; layers.[6-9].*:1`, or a number of sections and
+/// the point of each, `4@0,1,1,0`; without points section i lies on point i
+/// modulo `points`. Fails after reporting an error at `loc`, where the text is
+/// no list of sections, or not every point has one.
+mlir::FailureOr<SectionList> parseSections(mlir::Location loc,
+                                           llvm::StringRef text,
+                                           llvm::StringRef axis,
+                                           int64_t points);
 
 /// The section of each parameter by its number among the arguments of `step`;
 /// none where no glob matches. Fails after reporting a glob that matches no

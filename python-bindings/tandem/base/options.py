@@ -15,7 +15,7 @@ import textwrap
 from ..errors import CompileError, TandemError, shown
 from .meshes import mesh_text
 from .native import native
-from .pins import check_pins
+from .pins import check_pins, section_texts
 
 # A preset or a file: two members of the record.
 _PLAN = "plan"
@@ -169,6 +169,7 @@ _CHECKS = {
 _WRITTEN = {
     "mesh": mesh_text,
     "pins": lambda pins: [str(pin) for pin in check_pins(pins)],
+    "sections": section_texts,
 }
 
 

@@ -66,3 +66,27 @@ def check_pins(pins):
         if not isinstance(pin, (Pin, str)):
             raise CompileError(f"pins has {shown(pin)}, expected what tandem.pin(...) returns")
     return pins
+
+
+def section_texts(sections):
+    """The globs of each section with commas between, or their number. A module path names all parameters below it."""
+    if isinstance(sections, int) and not isinstance(sections, bool) and sections > 0:
+        return [str(sections)]
+    found = [sections] if isinstance(sections, str) else () if sections is None else sections
+    if not isinstance(found, (list, tuple)):
+        raise _no_sections(sections)
+    texts = []
+    for section in found:
+        paths = [section] if isinstance(section, str) else section
+        is_list = isinstance(paths, (list, tuple)) and all(isinstance(p, str) for p in paths)
+        if not is_list or not all(path.strip() for path in paths) or not paths:
+            raise _no_sections(section)
+        texts += ",".join(paths).split(";")
+    return texts
+
+
+def _no_sections(found):
+    return CompileError(
+        f"sections has {shown(found)}, expected a number of sections, or a list with the module paths of each section, such as"
+        " [['embedding', 'layers.0'], ['layers.1', 'norm']]"
+    )

@@ -18,9 +18,20 @@
 #ifndef TANDEM_TRANSFORMS_CUT_CUT_H
 #define TANDEM_TRANSFORMS_CUT_CUT_H
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
 
 namespace tandem {
+
+/// Globs of the parameters of a section, `layers.0.*`.
+using SectionNames = llvm::SmallVector<std::string>;
+
+/// The globs of each section of a step whose arguments have `spmd.section`: of
+/// whole modules where all of their parameters are in one.
+llvm::SmallVector<SectionNames> nameSections(mlir::func::FuncOp step);
+
+/// For people: `embedding.*, layers.0.* to layers.5.*`.
+std::string printSectionNames(const SectionNames &names);
 
 #define GEN_PASS_DECL
 #define GEN_PASS_REGISTRATION

@@ -21,20 +21,22 @@ def AssignSectionsPass : Pass<"tandem-assign-sections", "::mlir::ModuleOp"> {
     `layers.[0-5].*:0; layers.[6-9].*:1` puts section 0 on point 0 and section 1 on
     point 1. Globs of one section are separated by commas. A parameter that no glob
     matches has the section of its first reader. States and buffers follow their
-    parameters.
+    parameters. A number, `sections=4`, chooses as many sections of about equal FLOPs;
+    `4@0,1,1,0` says on which points they lie, else section i lies on point i modulo the
+    points.
 
     A forward operator is in the last section that it reads of. A backward operator
     is where its result is read, or further back in the order of sections, where
     what it reads is kept. What reads no section is in none: each point computes it.
     A sum over values of several sections outside of the loops is in none either.
 
-    An error names a glob that matches nothing, a section without operators, and
+    A remark says what each section has. An error names a glob that matches nothing, a section without operators, and
     an operator whose gradient would flow to a later section.
   }];
   let options = [
     Option<"axis", "axis", "std::string", "\"pipe\"", "The axis of the mesh that has the points">,
     Option<"points", "points", "int64_t", "0", "Points of the axis">,
-    Option<"sections", "sections", "std::string", "", "Globs of parameters and the point of each section">,
+    Option<"sections", "sections", "std::string", "", "Globs of parameters and the point of each section, or a number of sections">,
   ];
 }
 

@@ -1,0 +1,256 @@
+//===- ChooseSections.cpp - sections of equal FLOPs -----------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ChooseSections.h"
+#include "tandem/Analysis/Bytes.h"
+#include "tandem/Analysis/StepAttrs.h"
+#include "tandem/Dialect/NN/NN.h"
+#include <limits>
+
+using namespace mlir;
+using namespace tandem;
+
+/// Cuts whose largest section is at most so much larger are near: a border
+/// between layers is worth more than the last FLOP.
+static constexpr double kNear = 1.02;
+static constexpr double kNever = std::numeric_limits<double>::infinity();
+
+namespace {
+/// The parameters that operators of the data read, in the order in which they
+/// do so first.
+class Chain {
+public:
+  explicit Chain(func::FuncOp step);
+  unsigned size() const { return parameters.size(); }
+
+  /// Numbers of arguments.
+  std::vector<unsigned> parameters;
+  /// Of the operators of those parameters that are before number i.
+  std::vector<double> flopsBefore;
+  /// Of those parameters before number i that have operators.
+  std::vector<unsigned> usedBefore;
+  /// Bytes of values that cross a cut in front of number i.
+  std::vector<double> crossing;
+  /// How many modules have both number i and the one before it.
+  std::vector<unsigned> depth;
+
+private:
+  void addParameters(Value value);
+  void addOperator(Operation &op);
+  int64_t getRank(Value value) const { return ranks.lookup_or(value, -1); }
+  void countBytes();
+  StringRef getName(unsigned i) {
+    return nn::getTensorName(step.getArgAttrDict(parameters[i]));
+  }
+
+  func::FuncOp step;
+  /// What depends on the data.
+  llvm::DenseSet<Value> data;
+  llvm::DenseMap<Value, int64_t> ranks;
+  std::vector<double> flops;
+  std::vector<bool> used;
+};
+
+/// A cut in front of each of these parameters of the chain.
+using Borders = SmallVector<unsigned>;
+
+/// The best cut of a chain, by dynamic programming over the end of each
+/// section.
+class Cutter {
+public:
+  Cutter(const Chain &chain, unsigned number) : chain(chain), number(number) {}
+  Borders run();
+
+private:
+  double findLargest() const;
+  double getFlops(unsigned from, unsigned to) const {
+    return chain.flopsBefore[to] - chain.flopsBefore[from];
+  }
+  bool isUsed(unsigned from, unsigned to) const {
+    return chain.usedBefore[from] < chain.usedBefore[to];
+  }
+
+  const Chain &chain;
+  unsigned number;
+};
+} // namespace
+
+static bool isForward(Operation &op) {
+  return nn::getPass(&op) == nn::PassKind::Forward &&
+         !op.hasTrait<OpTrait::IsTerminator>();
+}
+
+//===----------------------------------------------------------------------===//
+// The chain
+//===----------------------------------------------------------------------===//
+
+/// Appends the parameters that `value`, which does not depend on the data, is
+/// made of.
+void Chain::addParameters(Value value) {
+  if (ranks.contains(value) || data.contains(value))
+    return;
+  int64_t rank = -1;
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    auto attributes = step.getArgAttrDict(argument.getArgNumber());
+    if (nn::getRole(attributes) == nn::Role::Parameter) {
+      rank = parameters.size();
+      parameters.push_back(argument.getArgNumber());
+      flops.push_back(0);
+      used.push_back(false);
+    }
+  } else if (isForward(*value.getDefiningOp())) {
+    for (Value operand : value.getDefiningOp()->getOperands()) {
+      addParameters(operand);
+      rank = std::max(rank, getRank(operand));
+    }
+  }
+  ranks[value] = rank;
+}
+
+void Chain::addOperator(Operation &op) {
+  if (llvm::none_of(op.getOperands(),
+                    [&](Value operand) { return data.contains(operand); }))
+    return;
+  data.insert(op.result_begin(), op.result_end());
+  int64_t rank = -1;
+  for (Value operand : op.getOperands()) {
+    addParameters(operand);
+    rank = std::max(rank, getRank(operand));
+  }
+  for (Value result : op.getResults())
+    ranks[result] = rank;
+  if (rank < 0)
+    return;
+  flops[rank] += tandem::getFlops(&op);
+  used[rank] = true;
+}
+
+void Chain::countBytes() {
+  std::vector<double> change(size() + 1);
+  for (Value value : data) {
+    int64_t first = getRank(value), last = first;
+    for (Operation *user : value.getUsers())
+      if (isForward(*user) && user->getNumResults() > 0)
+        last = std::max(last, getRank(user->getResult(0)));
+    if (first < 0 || last == first)
+      continue;
+    change[first + 1] += getBytes(value.getType());
+    if (last + 1 < int64_t(change.size()))
+      change[last + 1] -= getBytes(value.getType());
+  }
+  crossing.assign(size() + 1, 0);
+  for (unsigned i = 1; i < size(); ++i)
+    crossing[i] = crossing[i - 1] + change[i];
+}
+
+static unsigned countCommonModules(StringRef first, StringRef second) {
+  unsigned count = 0;
+  for (auto [a, b] : llvm::zip(first, second)) {
+    if (a != b)
+      break;
+    count += a == '.';
+  }
+  return count;
+}
+
+Chain::Chain(func::FuncOp step) : step(step) {
+  Block &block = step.getBody().front();
+  for (BlockArgument argument : block.getArguments())
+    if (nn::getRole(step.getArgAttrDict(argument.getArgNumber())) ==
+        nn::Role::Input)
+      data.insert(argument);
+  for (Operation &op : block)
+    if (isForward(op))
+      addOperator(op);
+  flopsBefore.assign(1, 0);
+  usedBefore.assign(1, 0);
+  for (unsigned i = 0; i < size(); ++i) {
+    flopsBefore.push_back(flopsBefore[i] + flops[i]);
+    usedBefore.push_back(usedBefore[i] + used[i]);
+  }
+  countBytes();
+  depth.assign(size() + 1, 0);
+  for (unsigned i = 1; i < size(); ++i)
+    depth[i] = countCommonModules(getName(i - 1), getName(i));
+}
+
+//===----------------------------------------------------------------------===//
+// The cut
+//===----------------------------------------------------------------------===//
+
+/// The FLOPs of the largest section, in the best cut.
+double Cutter::findLargest() const {
+  unsigned size = chain.size();
+  std::vector<double> best(size + 1, kNever);
+  best[0] = 0;
+  for (unsigned section = 0; section < number; ++section) {
+    std::vector<double> next(size + 1, kNever);
+    for (unsigned end = 1; end <= size; ++end)
+      for (unsigned begin = end; begin-- > 0;) {
+        double own = getFlops(begin, end);
+        if (own > next[end])
+          break;
+        if (isUsed(begin, end))
+          next[end] = std::min(next[end], std::max(own, best[begin]));
+      }
+    best = std::move(next);
+  }
+  return best[size];
+}
+
+/// Fewest bytes first, then borders of larger modules, then the most equal
+/// sections.
+Borders Cutter::run() {
+  double limit = findLargest() * kNear;
+  unsigned size = chain.size();
+  using Cost = std::tuple<double, unsigned, double>;
+  std::vector<Cost> best(size + 1, Cost(kNever, 0, 0));
+  std::vector<std::vector<unsigned>> from(number);
+  best[0] = Cost(0, 0, 0);
+  for (unsigned section = 0; section < number; ++section) {
+    std::vector<Cost> next(size + 1, Cost(kNever, 0, 0));
+    from[section].assign(size + 1, 0);
+    for (unsigned end = 1; end <= size; ++end)
+      for (unsigned begin = end; begin-- > 0;) {
+        double own = getFlops(begin, end);
+        if (own > limit)
+          break;
+        auto [bytes, depth, squares] = best[begin];
+        Cost cost(bytes + chain.crossing[begin], depth + chain.depth[begin],
+                  squares + own * own);
+        if (!isUsed(begin, end) || cost >= next[end])
+          continue;
+        next[end] = cost;
+        from[section][end] = begin;
+      }
+    best = std::move(next);
+  }
+  Borders borders(number);
+  for (unsigned section = number, end = size; section-- > 0;)
+    end = borders[section] = from[section][end];
+  return borders;
+}
+
+FailureOr<llvm::DenseMap<unsigned, int64_t>>
+tandem::chooseSections(func::FuncOp step, int64_t number) {
+  Chain chain(step);
+  if (number < 1 || number > chain.usedBefore.back())
+    return emitError(step.getLoc())
+           << "sections is " << number << ", but the step has "
+           << chain.usedBefore.back()
+           << " parameters with operators of their own, expected a number of "
+              "sections from 1 to that";
+  Borders borders = Cutter(chain, number).run();
+  llvm::DenseMap<unsigned, int64_t> sections;
+  for (auto [section, begin] : llvm::enumerate(borders)) {
+    unsigned end =
+        section + 1 < borders.size() ? borders[section + 1] : chain.size();
+    for (unsigned i = begin; i < end; ++i)
+      sections[chain.parameters[i]] = section;
+  }
+  return sections;
+}
