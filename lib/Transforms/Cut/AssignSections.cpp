@@ -14,6 +14,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ChooseSections.h"
+#include "Crossings.h"
 #include "SectionText.h"
 #include "tandem/Analysis/Bytes.h"
 #include "tandem/Analysis/StepAttrs.h"
@@ -433,6 +434,7 @@ LogicalResult AssignSectionsPass::run() {
                               : matchSections(step, list->entries);
   if (failed(named) || failed(SectionFinder(step, list->entries).run(*named)))
     return failure();
+  reduceCrossings(step);
   SmallVector<int64_t> places;
   for (const SectionEntry &entry : list->entries)
     places.push_back(entry.point);

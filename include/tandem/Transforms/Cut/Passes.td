@@ -30,6 +30,10 @@ def AssignSectionsPass : Pass<"tandem-assign-sections", "::mlir::ModuleOp"> {
     what it reads is kept. What reads no section is in none: each point computes it.
     A sum over values of several sections outside of the loops is in none either.
 
+    Then less crosses: each section adds its own terms of a sum of gradients, and carries
+    the sum over microbatches of what it adds; it makes its own views of what it reads; and
+    what makes less of a later section's gradient, as a slice, is there.
+
     A remark says what each section has. An error names a glob that matches nothing, a section without operators, and
     an operator whose gradient would flow to a later section.
   }];
