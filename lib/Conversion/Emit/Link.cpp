@@ -12,6 +12,7 @@
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/Sched/Points.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include <limits>
 #include <map>
 #include <set>
 
@@ -46,6 +47,8 @@ private:
   void send(sched::SendOp op);
   void receive(sched::ReceiveOp op);
   void fill(sched::ZerosOp op);
+  void stack(sched::StackOp op);
+  void copy(Value value, rt::BufferRef place);
   LogicalResult give(sched::GiveOp op);
   void add(const rt::Command &command, sched::RunOp op, const LinkMap &map);
   void addChecks(int64_t segment, bool isAll);
@@ -207,15 +210,32 @@ void PointLinker::fill(sched::ZerosOp op) {
               rt::Fill{buffer, {0}});
 }
 
+void PointLinker::copy(Value value, rt::BufferRef place) {
+  waitForTransfers(value);
+  builder.add({.name = "copy", .queue = kCompute, .bytes = 2 * place.bytes},
+              rt::Copy{buffers.get(value), place});
+}
+
+/// A row that lies in the whole is there; another one is copied.
+void PointLinker::stack(sched::StackOp op) {
+  rt::BufferRef whole = buffers.get(op.getWhole());
+  int64_t bytes = whole.bytes / op.getRows().size();
+  for (auto [number, row] : llvm::enumerate(op.getRows())) {
+    rt::BufferRef place =
+        rt::ProgramBuilder::slice(whole, int64_t(number) * bytes, bytes);
+    rt::BufferRef made = buffers.get(row);
+    if (made.space != place.space || made.index != place.index ||
+        made.offset.base != place.offset.base)
+      copy(row, place);
+  }
+}
+
 /// A result that lies in an argument is there; another one is copied.
 LogicalResult PointLinker::give(sched::GiveOp op) {
   rt::BufferRef made = buffers.get(op.getValue());
   rt::BufferRef place = builder.result(op.getIndex());
-  if (made.space == place.space && made.index == place.index)
-    return success();
-  waitForTransfers(op.getValue());
-  builder.add({.name = "copy", .queue = kCompute, .bytes = 2 * place.bytes},
-              rt::Copy{made, place});
+  if (made.space != place.space || made.index != place.index)
+    copy(op.getValue(), place);
   return success();
 }
 
@@ -300,10 +320,14 @@ LogicalResult PointLinker::run() {
                 [&](auto own) { return receive(own), success(); })
             .Case<sched::ZerosOp>(
                 [&](auto own) { return fill(own), success(); })
+            .Case<sched::StackOp>(
+                [&](auto own) { return stack(own), success(); })
             .Default([](Operation *) { return success(); });
     if (failed(result))
       return failure();
   }
+  // A point that has nothing behind the loops takes part in all of them here.
+  addChecks(std::numeric_limits<int64_t>::max(), true);
   return success();
 }
 

@@ -117,20 +117,39 @@ void LinkBuffers::use(Value value, int64_t position) {
   }
 }
 
+/// What a run makes for a stack lies there, if its place is aligned.
+bool LinkBuffers::nameInStack(Value value, int64_t position) {
+  for (OpOperand &use : value.getUses()) {
+    auto stack = dyn_cast<sched::StackOp>(use.getOwner());
+    int64_t bytes = getBytes(value.getType());
+    if (!stack || bytes % rt::kHostAlignment != 0)
+      continue;
+    if (!numbers.contains(stack.getWhole()))
+      addRange(stack.getWhole(), position);
+    numbers[value] = numbers.lookup(stack.getWhole());
+    shifts[value] = int64_t(use.getOperandNumber()) * bytes;
+    return true;
+  }
+  return false;
+}
+
 /// An update lies where its argument does.
 void LinkBuffers::nameResults(sched::RunOp run, const rt::Program &program,
                               int64_t position) {
   for (auto [result, made] :
        llvm::zip_equal(run.getResults(), program.results)) {
     if (made.place.space != rt::Space::Argument) {
-      addRange(result, position);
+      if (!nameInStack(result, position))
+        addRange(result, position);
       continue;
     }
     Value updated = run.getInputs()[made.place.index];
-    if (auto found = numbers.find(updated); found != numbers.end())
+    if (auto found = numbers.find(updated); found != numbers.end()) {
       numbers[result] = found->second;
-    else
+      shifts[result] = shifts.lookup(updated);
+    } else {
       refs[result] = refs.lookup(updated);
+    }
   }
 }
 
@@ -191,9 +210,6 @@ LinkBuffers::place(func::FuncOp function,
   std::map<uint32_t, int64_t> scratch;
   for (Operation &op : block.without_terminator()) {
     ++position;
-    if (auto stack = dyn_cast<sched::StackOp>(op))
-      return stack.emitError("results of each row are not yet put together in "
-                             "a pipeline, expected a step without them");
     for (Value operand : op.getOperands())
       use(operand, position);
     if (auto row = dyn_cast<sched::RowOp>(op))
@@ -202,7 +218,8 @@ LinkBuffers::place(func::FuncOp function,
       nameConstant(constant, builder);
     if (auto send = dyn_cast<sched::SendOp>(op))
       sent.push_back({0, send.getValue()});
-    if (isa<sched::ZerosOp, sched::ReceiveOp>(op))
+    if (isa<sched::ZerosOp, sched::ReceiveOp>(op) ||
+        (isa<sched::StackOp>(op) && !numbers.contains(op.getResult(0))))
       addRange(op.getResult(0), position);
     auto run = dyn_cast<sched::RunOp>(op);
     if (!run)
@@ -220,8 +237,8 @@ LinkBuffers::place(func::FuncOp function,
   for (auto [arena, bytes] : scratch)
     builder.addArena(bytes, /*memorySpace=*/0);
   for (auto [value, number] : numbers)
-    refs[value] =
-        builder.arena(ranges[number].offset, getBytes(value.getType()));
+    refs[value] = builder.arena(ranges[number].offset + shifts.lookup(value),
+                                getBytes(value.getType()));
   return success();
 }
 

@@ -44,11 +44,14 @@ private:
                    int64_t position);
   int64_t placeRanges();
   void nameRow(sched::RowOp row);
+  bool nameInStack(mlir::Value value, int64_t position);
   void nameConstant(nn::ConstantOp op, rt::ProgramBuilder &builder);
 
   llvm::DenseMap<mlir::Value, rt::BufferRef> refs;
   /// The range of arena 0 that a value has.
   llvm::DenseMap<mlir::Value, unsigned> numbers;
+  /// Bytes in front of a value in its range, if there are some.
+  llvm::DenseMap<mlir::Value, int64_t> shifts;
   llvm::SmallVector<Range> ranges;
 };
 

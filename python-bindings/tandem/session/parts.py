@@ -1,5 +1,8 @@
 """Layout of values in a store: forms, which are pins for later Programs, and parts of parameters."""
 
+import itertools
+import re
+
 from ..base.pins import Pin
 
 _STORED = ("parameter", "state", "buffer")
@@ -38,11 +41,52 @@ def stored_parts(programs):
     ]
 
 
+def pipe_axes(program):
+    """The name of the axis on which values lie at one point, in a list; an empty one without a pipeline."""
+    numbers = {place.axis for argument in program.arguments for place in argument.form.at}
+    return [program.mesh[number].name for number in sorted(numbers)]
+
+
+def section_options(planner, module, programs, trains):
+    """The compiler's options for a pipeline in which `programs` have their values; none without one. Where no order counts
+    sections, they are the runs of parameters on one point, in the order in which `module` reads them.
+    """
+    axes = pipe_axes(programs[0])
+    if not axes:
+        return {}
+    if trains and planner["order"]:
+        pins = [pin for pin in planner["pins"] if "=at(" in str(pin).replace(" ", "")]
+        return {"pins": pins, "sections": planner["sections"], "order": planner["order"]}
+    points = {
+        argument.name: place.point
+        for program in reversed(programs)
+        for argument in program.arguments
+        if argument.role == "parameter"
+        for place in argument.form.at
+    }
+    read = [name for name in _parameters_read(module) if name in points]
+    runs = itertools.groupby(read, key=points.get)
+    return {
+        "pins": [
+            Pin(",".join(map(_glob, names)), ((axes[0], f"at({point})"),)) for point, names in runs
+        ]
+    }
+
+
+def _parameters_read(module):
+    """Names of parameters, in the order in which operators read them."""
+    body = module.mlir.partition("\n  ) {")[2]
+    numbers = dict.fromkeys(int(number) for number in re.findall(r"%arg(\d+)\b", body))
+    read = [module.arguments[number] for number in numbers]
+    return [argument.name for argument in read if argument.role == "parameter"]
+
+
 def _forms(argument, program):
-    """((axis, form), ...) over all axes of more than one point."""
+    """((axis, form), ...) over all axes of more than one point, but that of a pipeline."""
     dim_of = {axis: dim for dim, each in enumerate(argument.form.dims) for axis in each.axes}
+    left_out = pipe_axes(program)
     return tuple(
         (axis.name, f"gather({dim_of[index]})" if index in dim_of else "full")
         for index, axis in enumerate(program.mesh)
-        if axis.size > 1
+        if axis.size > 1 and axis.name not in left_out
     )

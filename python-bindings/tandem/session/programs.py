@@ -33,7 +33,7 @@ from ..optimizers.paths import hold
 from ..tracing.arguments import batch_constants, batch_tensors, kind_of
 from . import gpu
 from .batches import inputs_for
-from .parts import stored_parts, stored_pins
+from .parts import section_options, stored_parts, stored_pins
 from .process_batches import told_with
 from .rows import check_some
 
@@ -461,6 +461,8 @@ class Programs:
             self._recipe.compile_module,
             dict(mesh=mesh, pins=stored_pins(module, stored)),
         )
+        sections = section_options(planner, module, stored, trains)
+        options |= sections | {"pins": options["pins"] + sections.get("pins", [])}
         options["stored_parts"] = stored_parts(stored)
         options |= {name: planner[name] for name in ("device", "architecture")}
         for plan, micro in first:

@@ -1,0 +1,216 @@
+"""Pipelines of models that are no chain give what eager gives on one device."""
+
+from collections import Counter
+
+import pytest
+import tandem
+import torch
+from test_accumulate import assert_equals_eager, batches, compile_step, masked_loss
+from torch import nn
+from torch.nn import functional
+
+
+def at(*globs):
+    """A section of each entry, on the point of its number."""
+    return [tandem.pin(glob, pipe=f"at({point})") for point, glob in enumerate(globs)]
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(8, 8) for _ in range(3))
+
+    def forward(self, x, memory):
+        return x + functional.scaled_dot_product_attention(
+            self.query(x), self.key(memory), self.value(memory)
+        )
+
+
+class EncoderDecoder(nn.Module):
+    """Each layer of the decoder reads the memory, which the encoder makes."""
+
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.ModuleList(nn.Linear(8, 8) for _ in range(2))
+        self.decoder = nn.ModuleList(Attention() for _ in range(3))
+        self.head = nn.Linear(8, 6)
+
+    def forward(self, x):
+        memory = x[:, None].expand(-1, 3, -1) * torch.arange(1.0, 4.0, dtype=x.dtype)[:, None]
+        for layer in self.encoder:
+            memory = layer(memory).tanh()
+        own = x[:, None, :].flip(-1)
+        for layer in self.decoder:
+            own = layer(own, memory)
+        return self.head(own.squeeze(1))
+
+
+class UNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.down = nn.ModuleList(nn.Conv1d(c, d, 3, padding=1) for c, d in ((1, 2), (2, 4)))
+        self.middle = nn.Conv1d(4, 4, 3, padding=1)
+        self.up = nn.ModuleList(nn.Conv1d(c, d, 3, padding=1) for c, d in ((8, 2), (4, 1)))
+        self.head = nn.Linear(8, 6)
+
+    def forward(self, x):
+        x, skips = x[:, None], []
+        for down in self.down:
+            x = down(x).relu()
+            skips.append(x)
+            x = functional.avg_pool1d(x, 2)
+        x = self.middle(x).relu()
+        for up in self.up:
+            x = functional.interpolate(x, scale_factor=2)
+            x = up(torch.cat([x, skips.pop()], 1)).relu()
+        return self.head(x.squeeze(1))
+
+
+class Language(nn.Module):
+    """The weight of the embedding is that of the head, too. Has a buffer."""
+
+    def __init__(self, dropout=0.0):
+        super().__init__()
+        self.embedding = nn.Embedding(6, 8)
+        self.layers = nn.ModuleList(nn.Linear(8, 8) for _ in range(4))
+        self.dropout = nn.Dropout(dropout)
+        self.register_buffer("scale", torch.linspace(0.5, 1.5, 8))
+
+    def forward(self, x):
+        x = x.softmax(-1)[:, :6] @ self.embedding.weight
+        for layer in self.layers:
+            x = self.dropout(layer(x).tanh()) * self.scale
+        return x @ self.embedding.weight.T
+
+
+MEMORY_PINS = at("encoder.*", "decoder.0.*", "decoder.1.*", "decoder.2.*,head.*")
+SKIP_PINS = at("down.*", "middle.*", "up.0.*", "up.1.*,head.*")
+# Section 0 has one operator.
+UNEVEN_PINS = at("embedding.*", "layers.[012].*", "layers.3.*")
+HALVES = at("embedding.*,layers.[01].*", "layers.[23].*")
+
+
+def make(kind, *arguments):
+    def made():
+        torch.manual_seed(1)
+        return kind(*arguments).double()
+
+    return made
+
+
+def list_transfers(step):
+    """How often the points of each pair send a tensor of each shape, in a step: {(from, to, shape): count}."""
+    ends = Counter(
+        (command.operation.from_point, command.operation.to_point, *command.operation.shape)
+        for own in step.program.rank_programs
+        for command in own.commands
+        if command.kind == "transfer"
+    )
+    return Counter({key: count // 2 for key, count in ends.items()})
+
+
+def test_memory_goes_straight_to_each_reader():
+    """And one gradient comes back from each."""
+    options = dict(mesh={"pipe": 4}, accumulate=2, pins=MEMORY_PINS)
+    step = assert_equals_eager(masked_loss, batches(2), make(EncoderDecoder), **options)
+    found = Counter(key[:2] for key in list_transfers(step).elements())
+    straight = {ends: 2 for p in (1, 2, 3) for ends in ((0, p), (p, 0))}
+    assert found == straight | {ends: 2 for ends in ((1, 2), (2, 1), (2, 3), (3, 2))}
+
+
+def test_skips_go_straight():
+    options = dict(mesh={"pipe": 4}, accumulate=2, pins=SKIP_PINS)
+    step = assert_equals_eager(masked_loss, batches(2), make(UNet), **options)
+    found = list_transfers(step)
+    assert found[0, 3, 8, 2, 8] == found[3, 0, 8, 2, 8] == 2  # the outer one
+    assert found[0, 2, 8, 4, 4] == found[2, 0, 8, 4, 4] == 2  # the inner one
+    assert len(found) == 10, found
+
+
+def test_tied_weights_cross_once():
+    options = dict(mesh={"pipe": 3}, accumulate=4, pins=UNEVEN_PINS)
+    step = assert_equals_eager(masked_loss, batches(2), make(Language), **options)
+    found = list_transfers(step)
+    assert found[0, 2, 6, 8] == found[2, 0, 6, 8] == 1
+
+
+def metrics(model, batch):
+    logits = model(batch[0])
+    losses = functional.cross_entropy(logits, batch[1], ignore_index=-100, reduction="none")
+    return {
+        "loss": masked_loss(model, batch),
+        "logits": logits,
+        "losses": losses,
+        "largest": logits[:, :3].amax(-1),
+    }
+
+
+@pytest.mark.parametrize("mesh", [{"pipe": 2}, {"data": 2, "pipe": 2}])
+def test_results_of_each_row(mesh):
+    """Of each microbatch, in training and in evaluation, where values stay where they are."""
+    data, model = batches(2), make(Language)()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    step = compile_step(metrics, data[0], make(Language), mesh=mesh, accumulate=4, pins=HALVES)
+    for batch in data:
+        expected = metrics(model, batch)
+        for found in (step.evaluate(batch), step(batch)):
+            assert found.keys() == expected.keys()
+            for name, value in expected.items():
+                torch.testing.assert_close(
+                    torch.as_tensor(found[name]), value.detach(), rtol=1e-9, atol=1e-12
+                )
+        optimizer.zero_grad()
+        expected["loss"].backward()
+        optimizer.step()
+    small = (data[0][0][:4], data[0][1][:4].clamp(min=0))
+    assert float(step.evaluate(small)["loss"]) == pytest.approx(
+        float(masked_loss(model, small)), rel=1e-12
+    )
+
+
+def test_trains_batches_of_other_sizes():
+    data, model = [*batches(1), *batches(1, rows=8)], make(Language)()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    options = dict(mesh={"pipe": 2}, accumulate=2, pins=HALVES, order="gpipe")
+    step = compile_step(masked_loss, data[0], make(Language), **options)
+    for batch in data:
+        optimizer.zero_grad()
+        loss = masked_loss(model, batch)
+        loss.backward()
+        optimizer.step()
+        assert float(step(batch)) == pytest.approx(float(loss), rel=1e-12)
+
+
+def frozen():
+    model = make(Language)()
+    model.embedding.requires_grad_(False)
+    return model
+
+
+@pytest.mark.parametrize(
+    "kind, options, rel",
+    [
+        (frozen, {}, 1e-12),
+        (make(Language, 0.5), {"seed": 3}, 1e-12),
+        (make(Language), {"clip_grad_norm": 0.01}, 1e-12),
+        (lambda: make(Language)().float(), {"precision": "bf16"}, 1e-2),
+    ],
+    ids=["frozen", "dropout", "clip", "bf16"],
+)
+def test_losses_are_those_of_one_device(kind, options, rel):
+    """Eager's are tested without a pipeline: its masks are others."""
+    data = batches(3)
+    if "precision" in options:
+        data = [(x.float(), y) for x, y in data]
+    found = []
+    for own in ({"mesh": {"pipe": 2}, "pins": HALVES}, {}):
+        step = compile_step(masked_loss, data[0], kind, accumulate=4, **own, **options)
+        found.append([float(step(batch)) for batch in data])
+    assert found[0] == pytest.approx(found[1], rel=rel)
+
+
+@pytest.mark.parametrize("count", [1, 3, 7])
+def test_odd_numbers_of_microbatches(count):
+    pins = at("embedding.*", "layers.[01].*", "layers.2.*", "layers.3.*")
+    options = dict(mesh={"pipe": 4}, accumulate=count, pins=pins)
+    assert_equals_eager(masked_loss, batches(2, rows=21), make(Language), **options)
