@@ -79,6 +79,7 @@ private:
   LogicalResult checkStages();
   LogicalResult parse(std::string_view text, std::string_view name);
   LogicalResult nameDevice();
+  LogicalResult checkDevice();
   LogicalResult enter();
   LogicalResult verifyExit(const Stage &stage);
   bool mayHidePlan(const Stage *from) const;
@@ -390,7 +391,7 @@ LogicalResult Compilation::runPlan(const Stage &stage) {
   // Of the Program, whatever its plan is held to.
   if (repeats.count > 0)
     setInteger(*module, spmd::kMemoryAttrName, repeats.limit);
-  result.plan = std::move(found.text);
+  result.plan = pipe ? addPipe(*pipe, *module, found.text) : found.text;
   result.explanation = std::move(found.explanation);
   result.explanationJson = std::move(found.explanationJson);
   result.comparison = std::move(found.comparison);
@@ -582,8 +583,19 @@ bool Compilation::find(const ProgramCache &cache) {
   return cache.lookup(result);
 }
 
+/// What the devices of a pipeline lack is said before anything is compiled.
+LogicalResult Compilation::checkDevice() {
+  std::string_view device = sched::getDevice(*module).name;
+  if (!pipe || device == kDefaultDevice)
+    return success();
+  return fail("device is '" + Twine(std::string(device)) +
+              "' beside the pipe axis '" + pipe->axis + "', expected '" +
+              kDefaultDevice.data() +
+              "': other devices do not run pipelines yet");
+}
+
 bool Compilation::make(std::string_view text, std::string_view name) {
-  if (failed(parse(text, name)) || failed(enter()))
+  if (failed(parse(text, name)) || failed(checkDevice()) || failed(enter()))
     return false;
   const Stage *from = findStage(options.fromStage);
   const Stage *first = from ? from + 1 : getStages().begin();

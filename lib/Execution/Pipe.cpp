@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Pipe.h"
+#include "PipeLines.h"
+#include "tandem/Dialect/SPMD/SPMD.h"
 #include "tandem/Orders/Order.h"
 #include "tandem/Support/FormText.h"
 #include "tandem/Support/TextFile.h"
@@ -18,38 +20,50 @@ using namespace mlir;
 namespace tandem {
 
 namespace {
-/// `layers.[0-5].*:pipe=at(0)`.
-struct SectionPin {
+/// `layers.[0-5].*:pipe=at(0),data=gather(0)`.
+struct PinParts {
   StringRef globs, axis;
-  int64_t point = 0;
+  /// No point: the pin is none of a section.
+  std::optional<int64_t> point;
+  /// Forms on other axes, with commas between.
+  std::string others;
 };
 } // namespace
 
-static std::optional<SectionPin> parseSectionPin(StringRef text) {
-  auto [globs, form] = text.rsplit(':');
-  auto [axis, place] = form.split('=');
-  auto code = form::parse(place.trim().str());
-  if (!code || *code > form::kAtFirst)
-    return std::nullopt;
-  return SectionPin{globs.trim(), axis.trim(), form::kAtFirst - *code};
+static PinParts splitPin(StringRef text) {
+  PinParts parts;
+  StringRef forms;
+  std::tie(parts.globs, forms) = text.rsplit(':');
+  for (StringRef form : llvm::split(forms, ',')) {
+    auto [axis, place] = form.split('=');
+    auto code = form::parse(place.trim().str());
+    if (code && *code <= form::kAtFirst && !parts.point) {
+      parts.axis = axis.trim();
+      parts.point = form::kAtFirst - *code;
+    } else {
+      parts.others += (parts.others.empty() ? "" : ",") + form.str();
+    }
+  }
+  return parts;
 }
 
 /// The mesh of a section that is not split.
 static constexpr StringLiteral kOneDevice = "data=1";
 
-/// Takes `axis` out of a text such as `pipe=2,data=4`; its size, or 0 if it is
-/// not there.
+/// Takes `axis` out of a text such as `pipe=2,data=4`; its size, or 0 where it
+/// is not there. What is no mesh stays, for the plan to report.
 static int64_t takeAxis(std::string &mesh, StringRef axis) {
   SmallVector<StringRef> kept;
   int64_t size = 0;
   for (StringRef entry : llvm::split(mesh, ',')) {
     auto [name, number] = entry.split('=');
-    if (name.trim() == axis)
-      number.trim().getAsInteger(10, size);
-    else if (!entry.trim().empty())
+    if (name.trim() != axis || size > 0)
       kept.push_back(entry);
+    else if (number.trim().getAsInteger(10, size) || size < 1)
+      return 0;
   }
-  mesh = llvm::join(kept, ",");
+  if (size > 0)
+    mesh = llvm::join(kept, ",");
   return size;
 }
 
@@ -69,7 +83,9 @@ private:
   bool takePins();
   bool takePreset();
   bool findAxis();
+  bool takeLines();
   bool readOrder();
+  bool parseRows();
   bool takeSections();
   bool checkOthers();
   std::optional<std::vector<unsigned>> findPlaces(size_t number);
@@ -78,6 +94,10 @@ private:
   std::string &error;
   Pipe pipe;
   bool isPreset = false;
+  /// Of a plan file.
+  std::optional<PipeLines> lines;
+  /// What asks for a pipe axis.
+  std::string who;
   /// What the file of an order says; nothing of an order with a name.
   std::optional<orders::Order> order;
 };
@@ -91,23 +111,61 @@ static constexpr StringLiteral kAxis = "pipe";
 bool PipeTaker::takePins() {
   std::vector<std::string> others;
   for (const std::string &text : options.pins) {
-    auto pin = parseSectionPin(text);
-    if (!pin) {
-      others.push_back(text);
+    PinParts pin = splitPin(text);
+    if (!pin.point || !pin.others.empty())
+      others.push_back(pin.point ? (pin.globs + ":" + pin.others).str() : text);
+    if (!pin.point)
       continue;
-    }
     if (!options.sections.empty())
       return fail("pin '" + text +
                   "' beside sections, expected one of the two");
-    if (!pipe.axis.empty() && pipe.axis != pin->axis)
-      return fail("pin '" + text + "' places a section on axis '" + pin->axis +
+    if (!pipe.axis.empty() && pipe.axis != pin.axis)
+      return fail("pin '" + text + "' places a section on axis '" + pin.axis +
                   "', and another one on axis '" + pipe.axis +
                   "', expected one axis for all sections");
-    pipe.axis = pin->axis.str();
+    pipe.axis = pin.axis.str();
     pipe.sections += (pipe.sections.empty() ? "" : ";") +
-                     (pin->globs + ":" + Twine(pin->point)).str();
+                     (pin.globs.trim() + ":" + Twine(*pin.point)).str();
   }
   options.pins = std::move(others);
+  who = "pins place sections on axis '" + pipe.axis + "'";
+  return true;
+}
+
+/// Whether one of the forms of a pin is on `axis`.
+static bool namesAxis(StringRef pin, StringRef axis) {
+  for (StringRef form : llvm::split(pin.rsplit(':').second, ','))
+    if (form.contains('=') && form.split('=').first.trim() == axis)
+      return true;
+  return false;
+}
+
+/// A plan file may say what the options do not, and the same.
+bool PipeTaker::takeLines() {
+  if (options.planFile.empty())
+    return true;
+  lines = readPipeLines(options.planFile, error);
+  if (!lines)
+    return error.empty();
+  auto clash = [&](const Twine &what, StringRef found, StringRef given) {
+    return fail("plan file '" + options.planFile + "', line " +
+                Twine(lines->line) + ": a pipeline with " + what + " '" +
+                found + "', but " + what + " is '" + given +
+                "', expected the same, or none beside the file");
+  };
+  std::string order = lines->order.empty() ? "of rows" : lines->order;
+  if (!options.sections.empty())
+    return clash("sections", "of its own", llvm::join(options.sections, ";"));
+  if (!options.mesh.empty() && options.mesh != lines->mesh)
+    return clash("mesh", lines->mesh, options.mesh);
+  if (!options.order.empty() && options.order != order)
+    return clash("order", order, options.order);
+  options.mesh = lines->mesh;
+  pipe.axis = lines->axis;
+  for (const PipeLines::Section &section : lines->sections)
+    pipe.sections += section.globs + ":" + std::to_string(section.point) + ";";
+  who = "plan file '" + options.planFile + "' places sections on axis '" +
+        pipe.axis + "'";
   return true;
 }
 
@@ -120,37 +178,44 @@ bool PipeTaker::takePreset() {
 
 /// Takes the axis out of the mesh. No axis and no error: there is no pipeline.
 bool PipeTaker::findAxis() {
-  bool isPinned = !pipe.axis.empty();
-  if (!isPinned)
+  if (!pipe.axis.empty()) {
+  } else if (!options.sections.empty()) {
+    who = "sections is given";
+  } else if (isPreset) {
+    who = "plan '" + kPreset.str() + "' is given";
+  } else {
+    who = options.order.empty() ? "" : "order is '" + options.order + "'";
+  }
+  if (pipe.axis.empty())
     pipe.axis = kAxis;
-  pipe.mesh = options.mesh;
+  pipe.given = options.mesh;
   pipe.points = takeAxis(options.mesh, pipe.axis);
-  std::string expected = "the mesh is '" + pipe.mesh +
-                         "', expected one with '" + pipe.axis + "', such as '" +
-                         pipe.axis + "=2'";
-  if (pipe.points > 0)
-    return true;
-  pipe.axis.clear();
-  if (isPinned)
-    return fail("pins place sections on an axis, but " + expected);
-  if (!options.sections.empty())
-    return fail("sections is given, but " + expected);
-  if (isPreset)
-    return fail("plan '" + kPreset + "' is given, but " + expected);
-  if (!options.order.empty())
-    return fail("order is '" + options.order + "', but " + expected);
+  if (pipe.points < 1 && !who.empty())
+    return fail(who + ", but the mesh is '" + pipe.given +
+                "', expected one with '" + pipe.axis + "', such as '" +
+                pipe.axis + "=2'");
   return true;
 }
 
+/// Leaves an order with a name to the pass.
 bool PipeTaker::readOrder() {
   pipe.order = options.order.empty() ? "1f1b" : options.order;
-  if (pipe.order == "1f1b" || pipe.order == "gpipe")
-    return true;
-  std::string why;
-  auto text = readTextFile(pipe.order, why);
-  if (!text)
-    return fail("cannot read the order '" + pipe.order + "': " + why);
-  order = orders::parseOrder(*text, pipe.order, error);
+  if (lines) {
+    pipe.order =
+        lines->order.empty() ? options.planFile + " rows" : lines->order;
+    pipe.rows = lines->rows;
+  } else if (pipe.order != "1f1b" && pipe.order != "gpipe") {
+    std::string why;
+    auto text = readTextFile(pipe.order, why);
+    if (!text)
+      return fail("cannot read the order '" + pipe.order + "': " + why);
+    pipe.rows = std::move(*text);
+  }
+  return pipe.rows.empty() || parseRows();
+}
+
+bool PipeTaker::parseRows() {
+  order = orders::parseOrder(pipe.rows, pipe.order, error);
   if (!order)
     return false;
   int64_t rows = order->points.size();
@@ -203,7 +268,7 @@ static size_t countSections(const orders::Order &order) {
 /// or as many as the order has.
 bool PipeTaker::takeSections() {
   if (!pipe.sections.empty())
-    return true; // of pins
+    return true; // of pins, or lines
   size_t number = order ? countSections(*order) : pipe.points;
   bool isNumber =
       options.sections.empty() ||
@@ -233,6 +298,11 @@ bool PipeTaker::takeSections() {
 }
 
 bool PipeTaker::checkOthers() {
+  for (const std::string &pin : options.pins)
+    if (namesAxis(pin, pipe.axis))
+      return fail("pin '" + pin + "' splits a tensor over the pipe axis '" +
+                  pipe.axis + "', expected '" + pipe.axis +
+                  "=at(POINT)', or a form on another axis");
   if (options.micro > 1)
     return fail("micro is " + Twine(options.micro) +
                 " beside sections on axis '" + pipe.axis +
@@ -242,10 +312,11 @@ bool PipeTaker::checkOthers() {
 }
 
 std::optional<Pipe> PipeTaker::run() {
-  if (!takePins() || !takePreset() || !findAxis() || pipe.axis.empty() ||
-      !readOrder() || !takeSections() || !checkOthers())
+  if (!takePins() || !takeLines() || !takePreset() || !findAxis() ||
+      pipe.points < 1 || !readOrder() || !takeSections() || !checkOthers())
     return std::nullopt;
   // A plan is of a mesh, if only of one device.
+  pipe.mesh = pipe.given;
   if (options.mesh.empty()) {
     options.mesh = kOneDevice;
     pipe.mesh += (Twine(",") + kOneDevice).str();
@@ -264,7 +335,25 @@ void addPipePasses(OpPassManager &manager, const Pipe &pipe, StringRef stage) {
   if (stage == "shard")
     manager.addPass(createPlaceSectionsPass({pipe.mesh}));
   if (stage == "localize")
-    manager.addPass(createOutlineActionsPass({pipe.order}));
+    manager.addPass(createOutlineActionsPass({pipe.order, pipe.rows}));
+}
+
+std::string addPipe(const Pipe &pipe, ModuleOp module, StringRef plan) {
+  PipeLines lines;
+  lines.axis = pipe.axis;
+  lines.mesh = pipe.given;
+  lines.rows = pipe.rows;
+  if (pipe.rows.empty())
+    lines.order = pipe.order;
+  auto step = module.lookupSymbol<func::FuncOp>("step");
+  auto points =
+      module->getAttrOfType<DenseI64ArrayAttr>(spmd::kSectionsAttrName);
+  if (!step || !points)
+    return plan.str();
+  for (auto [names, point] :
+       llvm::zip_equal(nameSections(step), points.asArrayRef()))
+    lines.sections.push_back({point, llvm::join(names, ",")});
+  return addPipeLines(plan, lines);
 }
 
 bool isOfActions(StringRef stage) {

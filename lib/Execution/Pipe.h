@@ -15,6 +15,7 @@
 #ifndef TANDEM_LIB_EXECUTION_PIPE_H
 #define TANDEM_LIB_EXECUTION_PIPE_H
 
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "tandem/Support/Options.h"
 #include <optional>
@@ -24,22 +25,29 @@ namespace tandem {
 struct Pipe {
   std::string axis;
   int64_t points = 0;
-  /// The mesh with the pipe axis, as the user wrote it.
-  std::string mesh;
+  /// The mesh with the pipe axis, as the user wrote it, and with an axis of one
+  /// point where there is no other one.
+  std::string given, mesh;
   /// `layers.[0-5].*:0;layers.[6-9].*:1`, or `2@0,1`: of equal FLOPs.
   std::string sections;
-  /// 1f1b, gpipe, or a file.
+  /// 1f1b, gpipe, or the name of what `rows` are read from.
   std::string order;
+  /// Of an order without a name, each with a line end.
+  std::string rows;
 };
 
-/// Takes sections, their pins and the pipe axis out of `options`. None without
-/// a pipe axis, or with one line in `error`.
+/// Takes sections, their lines in a plan file, their pins and the pipe axis out
+/// of `options`. None without a pipe axis, or with one line in `error`.
 std::optional<Pipe> takePipe(Options &options, std::string &error);
 
 /// Adds what a pipeline needs behind the stage: sections behind `accumulate`,
 /// forms behind `shard`, actions behind `localize`.
 void addPipePasses(mlir::OpPassManager &manager, const Pipe &pipe,
                    llvm::StringRef stage);
+
+/// The text of a plan with the pipeline that `module` is cut into.
+std::string addPipe(const Pipe &pipe, mlir::ModuleOp module,
+                    llvm::StringRef plan);
 
 /// Whether the stage runs on each action alone.
 bool isOfActions(llvm::StringRef stage);

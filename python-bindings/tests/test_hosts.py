@@ -188,6 +188,8 @@ DIFFERENT = {
     "plan='zero'": "plan zero, expected None",
     "plan='/a/p.txt'": "plan p.txt, expected None",
     "pins=[tandem.pin('w', data='full')]": "pins ['w:data=full'], expected []",
+    "sections=[['a', 'b'], ['c']]": "sections ['a,b', 'c'], expected []",
+    "order='gpipe'": "order gpipe, expected None",
     "seed=1": "seed 1, expected 0",
     "recompute=True": "recompute True, expected False",
     "search='tandem', search_time_limit=2": "search tandem, expected None",

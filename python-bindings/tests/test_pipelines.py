@@ -65,6 +65,15 @@ def test_sections(sections):
     )
 
 
+def test_a_plan_makes_the_pipeline_again(tmp_path):
+    mesh, data = {"pipe": 2, "data": 2}, batches()
+    step = compile_step(masked_loss, data[0], mesh=mesh, accumulate=2, sections=2, order="gpipe")
+    path = tmp_path / "plan.txt"
+    path.write_text(step.compiled.plan)
+    other = compile_step(masked_loss, data[0], mesh=mesh, accumulate=2, plan=path)
+    assert other.bytes == step.bytes
+
+
 def test_a_rank_holds_its_own_parameters():
     step = compile_step(masked_loss, batches()[0], mesh={"pipe": 2}, accumulate=2, pins=PINS)
     points = {

@@ -30,7 +30,7 @@
 // NAN: tandem-run: error: {{.*}}step 1{{.*}}loss
 
 // RUN: not tandem-compile %s --mesh data=2 --pin 'w0:pipe=at(0)' -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=AXIS
-// AXIS: error: pins place sections on an axis, but the mesh is 'data=2', expected one with 'pipe'
+// AXIS: error: pins place sections on axis 'pipe', but the mesh is 'data=2', expected one with 'pipe'
 // RUN: not tandem-compile %s --mesh pipe=2,data=2 --pin 'w0:pipe=at(0)' --pin 'w1:data=at(1)' -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=TWO
 // TWO: error: pin 'w1:data=at(1)' places a section on axis 'data', and another one on axis 'pipe', expected one axis for all sections
 // RUN: not tandem-compile %s --mesh pipe=2 --pin 'w0:pipe=at(0)' -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=NONE
@@ -72,6 +72,22 @@
 // ROWS: order.csv: found 2 rows, but axis 'pipe' has 3 points, expected a row for each
 // RUN: not tandem-compile %s --mesh pipe=2 --accumulate 4 --order %t/order.csv -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=MICROBATCHES
 // MICROBATCHES: order of 2 points and 2 microbatches, expected 2 and 4
+
+// RUN: not tandem-compile %s --mesh pipe=0 -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=ZERO
+// ZERO: error: mesh 'pipe=0': expected 'axis=size', a size of at least 1
+// RUN: not tandem-compile %s --mesh pipe=2 --device cuda -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=DEVICE
+// DEVICE: error: device is 'cuda' beside the pipe axis 'pipe', expected 'cpu'
+// RUN: not tandem-compile %s --mesh pipe=2,data=2 --pin 'w0:pipe=gather(0)' -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=SPLIT
+// SPLIT: error: pin 'w0:pipe=gather(0)' splits a tensor over the pipe axis 'pipe', expected 'pipe=at(POINT)', or a form on another axis
+// RUN: not tandem-compile %s --mesh pipe=2 --accumulate 3 -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=BATCH
+// BATCH: error: the batch of input 'x' has size 8, which does not divide into 3 equal parts (accumulate=3), expected a multiple
+
+// A pin may say the section, and the form on the other axes.
+// RUN: tandem-compile %s --mesh pipe=2,model=2 --accumulate 2 --pin 'w0:pipe=at(0),model=gather(1)' --pin 'w1:model=gather(0),pipe=at(1)' -o %t/forms.tdm
+// RUN: tandem-run %t/forms.tdm --data %t/data.safetensors --steps 3 --save %t/forms.safetensors
+// RUN: %python %S/compare.py %t/forms.safetensors %t/expected.safetensors
+// RUN: tandem-run %t/forms.tdm --print | FileCheck %s --check-prefix=FORMS
+// FORMS: w0{{.*}}pipe=at(0){{.*}}model=gather(1)
 
 #f = #nn.pass<forward>
 #b = #nn.pass<backward>

@@ -65,6 +65,7 @@ private:
   void joinGradients();
   LogicalResult checkFlow() const;
   LogicalResult checkUsed();
+  LogicalResult checkReaders(const llvm::DenseMap<unsigned, int64_t> &named);
   void write();
 
   func::FuncOp step;
@@ -369,6 +370,26 @@ LogicalResult SectionFinder::checkUsed() {
   return success();
 }
 
+/// A parameter that is read in later sections alone is in the wrong one: sent
+/// for nothing, and its layer computed elsewhere.
+LogicalResult
+SectionFinder::checkReaders(const llvm::DenseMap<unsigned, int64_t> &named) {
+  for (BlockArgument argument : block.getArguments()) {
+    auto own = named.find(argument.getArgNumber());
+    int64_t reader = own == named.end() ? kNone : findReader(argument, ops);
+    if (reader == kNone || reader == own->second)
+      continue;
+    return emitError(step.getLoc())
+           << "parameter '"
+           << nn::getTensorName(step.getArgAttrDict(argument.getArgNumber()))
+           << "' is in section " << own->second
+           << ", but what reads it also reads section " << reader
+           << ": sections form a cycle; expected sections in the order of the "
+              "data";
+  }
+  return success();
+}
+
 void SectionFinder::write() {
   for (const auto &[op, section] : ops)
     setInteger(op, spmd::kSectionAttrName, section);
@@ -393,7 +414,7 @@ SectionFinder::run(const llvm::DenseMap<unsigned, int64_t> &named) {
   findBackward();
   joinGradients();
   findUpdates(); // of gradients, as the squares of each
-  if (failed(checkFlow()) || failed(checkUsed()))
+  if (failed(checkFlow()) || failed(checkUsed()) || failed(checkReaders(named)))
     return failure();
   write();
   return success();

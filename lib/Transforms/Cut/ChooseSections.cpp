@@ -35,8 +35,14 @@ public:
   std::vector<unsigned> usedBefore;
   /// Bytes of values that cross a cut in front of number i.
   std::vector<double> crossing;
+  /// Whether there may be a cut in front of number i: not between a parameter
+  /// and its first reader.
+  std::vector<bool> mayCut;
   /// How many modules have both number i and the one before it.
   std::vector<unsigned> depth;
+
+  /// The largest number of sections.
+  int64_t countSections() const;
 
 private:
   void addParameters(Value value);
@@ -70,8 +76,8 @@ private:
   double getFlops(unsigned from, unsigned to) const {
     return chain.flopsBefore[to] - chain.flopsBefore[from];
   }
-  bool isUsed(unsigned from, unsigned to) const {
-    return chain.usedBefore[from] < chain.usedBefore[to];
+  bool isSection(unsigned from, unsigned to) const {
+    return chain.mayCut[from] && chain.usedBefore[from] < chain.usedBefore[to];
   }
 
   const Chain &chain;
@@ -101,6 +107,7 @@ void Chain::addParameters(Value value) {
       parameters.push_back(argument.getArgNumber());
       flops.push_back(0);
       used.push_back(false);
+      mayCut.push_back(true);
     }
   } else if (isForward(*value.getDefiningOp())) {
     for (Value operand : value.getDefiningOp()->getOperands()) {
@@ -117,6 +124,7 @@ void Chain::addOperator(Operation &op) {
     return;
   data.insert(op.result_begin(), op.result_end());
   int64_t rank = -1;
+  unsigned before = size();
   for (Value operand : op.getOperands()) {
     addParameters(operand);
     rank = std::max(rank, getRank(operand));
@@ -125,6 +133,8 @@ void Chain::addOperator(Operation &op) {
     ranks[result] = rank;
   if (rank < 0)
     return;
+  if (before < size())
+    std::fill(mayCut.begin() + before + 1, mayCut.begin() + rank + 1, false);
   flops[rank] += tandem::getFlops(&op);
   used[rank] = true;
 }
@@ -178,6 +188,16 @@ Chain::Chain(func::FuncOp step) : step(step) {
     depth[i] = countCommonModules(getName(i - 1), getName(i));
 }
 
+int64_t Chain::countSections() const {
+  int64_t count = 0;
+  for (unsigned begin = 0, end = 1; end <= size(); ++end)
+    if ((end == size() || mayCut[end]) && usedBefore[begin] < usedBefore[end]) {
+      begin = end;
+      ++count;
+    }
+  return count;
+}
+
 //===----------------------------------------------------------------------===//
 // The cut
 //===----------------------------------------------------------------------===//
@@ -194,7 +214,7 @@ double Cutter::findLargest() const {
         double own = getFlops(begin, end);
         if (own > next[end])
           break;
-        if (isUsed(begin, end))
+        if (isSection(begin, end))
           next[end] = std::min(next[end], std::max(own, best[begin]));
       }
     best = std::move(next);
@@ -222,7 +242,7 @@ Borders Cutter::run() {
         auto [bytes, depth, squares] = best[begin];
         Cost cost(bytes + chain.crossing[begin], depth + chain.depth[begin],
                   squares + own * own);
-        if (!isUsed(begin, end) || cost >= next[end])
+        if (!isSection(begin, end) || cost >= next[end])
           continue;
         next[end] = cost;
         from[section][end] = begin;
@@ -238,12 +258,12 @@ Borders Cutter::run() {
 FailureOr<llvm::DenseMap<unsigned, int64_t>>
 tandem::chooseSections(func::FuncOp step, int64_t number) {
   Chain chain(step);
-  if (number < 1 || number > chain.usedBefore.back())
+  int64_t most = chain.countSections();
+  if (number < 1 || number > most)
     return emitError(step.getLoc())
-           << "sections is " << number << ", but the step has "
-           << chain.usedBefore.back()
-           << " parameters with operators of their own, expected a number of "
-              "sections from 1 to that";
+           << "sections is " << number << ", but the parameters of the step "
+           << "divide into at most " << most
+           << " sections with operators of their own, expected no more";
   Borders borders = Cutter(chain, number).run();
   llvm::DenseMap<unsigned, int64_t> sections;
   for (auto [section, begin] : llvm::enumerate(borders)) {

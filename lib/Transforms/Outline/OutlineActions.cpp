@@ -431,7 +431,7 @@ FailureOr<orders::Order> OutlineActionsPass::makeOrder(int64_t numPoints,
     return placed;
   }
   std::string error;
-  auto text = readTextFile(order, error);
+  auto text = rows.empty() ? readTextFile(order, error) : rows.getValue();
   if (!text)
     return emitError(loc) << order << ": " << error;
   auto read = orders::parseOrder(*text, order.getValue(), error);

@@ -201,7 +201,8 @@ LogicalResult PlanReader::readForms(StringRef text, StringRef kind,
                        << "', expected 'argument N ...', 'operator N ...', "
                           "'stage ...', 'copy ...', 'wait ...', 'end N', or "
                           "one of graph, mesh, micro, search, pins, cluster, "
-                          "cost, bound and peak with its value";
+                          "cost, bound, peak, pipeline, section, order and "
+                          "row with its value";
   if (body.empty())
     return emitError() << "'" << text.take_front(40)
                        << "' has no forms, expected ': ' and what is not full; "

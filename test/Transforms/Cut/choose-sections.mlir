@@ -22,7 +22,7 @@
 // FOUR: section 2 on point 1: b.0; 20.0 % of the FLOPs
 // FOUR: section 3 on point 0: b.1; 30.0 % of the FLOPs
 
-// MANY: error: sections is 6, but the step has 5 parameters with operators of their own
+// MANY: error: sections is 6, but the parameters of the step divide into at most 5 sections with operators of their own, expected no more
 // PLACE: error: sections '2@0{{.*}}', expected a point from 0 to 1 for each
 // POINT: error: point 2 of axis 'pipe' has no section
 #f = #nn.pass<forward>

@@ -1,0 +1,56 @@
+//===- PipeLines.h - a pipeline in a plan file ------------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The plan is one of the mesh without the pipe axis. What it is inside of
+// stands in lines of their own, behind `micro`:
+//
+//   pipeline pipe pipe=2,data=2
+//   section 0 point 0 embedding.*,layers.0.*
+//   section 1 point 1 layers.1.*,norm.weight
+//   order 1f1b
+//
+// The file of an order is written as a line `row 0F0,0F1,...` for each point,
+// in place of `order`.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_EXECUTION_PIPELINES_H
+#define TANDEM_LIB_EXECUTION_PIPELINES_H
+
+#include "llvm/ADT/StringRef.h"
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tandem {
+
+struct PipeLines {
+  /// Of the line `pipeline`, from 1.
+  unsigned line = 0;
+  std::string axis, mesh;
+  struct Section {
+    int64_t point = 0;
+    std::string globs;
+  };
+  std::vector<Section> sections;
+  /// A name; empty where there are rows.
+  std::string order;
+  /// Each with a line end.
+  std::string rows;
+};
+
+/// The lines of the file at `path`. Nothing where it has none or cannot be
+/// read, which the plan stage reports; or with one line in `error`.
+std::optional<PipeLines> readPipeLines(const std::string &path,
+                                       std::string &error);
+
+/// The text of a plan file with the lines of its pipeline.
+std::string addPipeLines(llvm::StringRef plan, const PipeLines &lines);
+
+} // namespace tandem
+
+#endif // TANDEM_LIB_EXECUTION_PIPELINES_H
