@@ -82,12 +82,13 @@
 // RUN: not tandem-compile %s --mesh pipe=2 --accumulate 3 -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=BATCH
 // BATCH: error: the batch of input 'x' has size 8, which does not divide into 3 equal parts (accumulate=3), expected a multiple
 
-// A pin may say the section, and the form on the other axes.
+// A pin may say the section, and the form on the other axes. The input is split over
+// them, so each point gathers it, and the rows of microbatches are parts of what it made.
 // RUN: tandem-compile %s --mesh pipe=2,model=2 --accumulate 2 --pin 'w0:pipe=at(0),model=gather(1)' --pin 'w1:model=gather(0),pipe=at(1)' -o %t/forms.tdm
 // RUN: tandem-run %t/forms.tdm --data %t/data.safetensors --steps 3 --save %t/forms.safetensors
 // RUN: %python %S/compare.py %t/forms.safetensors %t/expected.safetensors
 // RUN: tandem-run %t/forms.tdm --print | FileCheck %s --check-prefix=FORMS
-// FORMS: w0{{.*}}pipe=at(0){{.*}}model=gather(1)
+// FORMS: parameter/w0 {{.*}} form model: gather(1), pipe: at(0)
 
 #f = #nn.pass<forward>
 #b = #nn.pass<backward>

@@ -183,9 +183,16 @@ int64_t LinkBuffers::placeRanges() {
   return size;
 }
 
+/// A row is a part of the whole, which a run may have made.
 void LinkBuffers::nameRow(sched::RowOp row) {
-  rt::BufferRef whole = refs.lookup(row.getWhole());
   int64_t bytes = getBytes(row.getType());
+  if (auto made = numbers.find(row.getWhole()); made != numbers.end()) {
+    numbers[row.getRow()] = made->second;
+    shifts[row.getRow()] =
+        shifts.lookup(row.getWhole()) + int64_t(row.getMicrobatch()) * bytes;
+    return;
+  }
+  rt::BufferRef whole = refs.lookup(row.getWhole());
   refs[row.getRow()] = rt::ProgramBuilder::slice(
       whole, int64_t(row.getMicrobatch()) * bytes, bytes);
 }
