@@ -330,8 +330,8 @@ std::optional<Pipe> takePipe(Options &options, std::string &error) {
 
 void addPipePasses(OpPassManager &manager, const Pipe &pipe, StringRef stage) {
   if (stage == "accumulate")
-    manager.addPass(
-        createAssignSectionsPass({pipe.axis, pipe.points, pipe.sections}));
+    manager.addPass(createAssignSectionsPass(
+        {pipe.axis, pipe.points, pipe.sections, pipe.mesh}));
   if (stage == "shard")
     manager.addPass(createPlaceSectionsPass({pipe.mesh}));
   if (stage == "localize")

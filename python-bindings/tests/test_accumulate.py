@@ -45,7 +45,7 @@ def train_eager(loss_fn, data, make=network):
         loss.backward()
         optimizer.step()
         losses.append(float(loss))
-    gradients = {name: p.grad for name, p in model.named_parameters()}
+    gradients = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
     return losses, gradients, model.state_dict()
 
 

@@ -7,6 +7,7 @@
 
 #include "mlir/IR/Builders.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
+#include "tandem/Dialect/SPMD/MeshText.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 
 using namespace mlir;
@@ -36,6 +37,7 @@ static constexpr Fact kFacts[] = {
     {kIterationsAttrName, OnFunction, isIndex, "an i64 from 0 on"},
     {kIteratedAttrName, OnArgument, isIndex, "an i64 from 0 on"},
     {kSectionsAttrName, OnModule, isPoints, "points such as array<i64: 0, 1>"},
+    {kWholeMeshAttrName, OnModule, isOf<StringAttr>, "the text of a mesh"},
     {kPipeAttrName, OnModule, isOf<StringAttr>, "the name of an axis"},
     {kSectionAttrName, OnOperator | OnArgument, isIndex, "an i64 from 0 on"},
 };

@@ -70,3 +70,9 @@ FailureOr<MeshAttr> tandem::spmd::parseMesh(Location location, StringRef text,
     return failure();
   return MeshAttr::get(location.getContext(), names, sizes, numTimeAxes);
 }
+
+FailureOr<MeshAttr> tandem::spmd::getWholeMesh(ModuleOp op, MeshAttr mesh) {
+  auto text = op->getAttrOfType<StringAttr>(kWholeMeshAttrName);
+  return parseMesh(op.getLoc(), text ? text.getValue() : getMeshText(mesh),
+                   /*micro=*/1, /*file=*/"");
+}

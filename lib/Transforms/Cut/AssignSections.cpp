@@ -20,6 +20,7 @@
 #include "tandem/Analysis/StepAttrs.h"
 #include "tandem/Analysis/StepBody.h"
 #include "tandem/Dialect/NN/NN.h"
+#include "tandem/Dialect/SPMD/MeshText.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 #include "tandem/Transforms/Cut/Cut.h"
 #include "llvm/ADT/StringExtras.h"
@@ -464,5 +465,7 @@ LogicalResult AssignSectionsPass::run() {
   module->setAttr(spmd::kSectionsAttrName,
                   builder.getDenseI64ArrayAttr(places));
   module->setAttr(spmd::kPipeAttrName, builder.getStringAttr(axis));
+  if (!mesh.empty())
+    module->setAttr(spmd::kWholeMeshAttrName, builder.getStringAttr(mesh));
   return success();
 }

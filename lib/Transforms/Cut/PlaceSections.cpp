@@ -301,6 +301,7 @@ LogicalResult PlaceSectionsPass::run() {
              << point << ", but axis '" << whole->getName(*axis) << "' has "
              << whole->getSize(*axis) << " points, from 0 on";
   module->setAttr(kMeshAttrName, *whole);
+  module->removeAttr(kWholeMeshAttrName);
   SectionPlacer(step, before, *whole, *axis, points.asArrayRef()).run();
   return success();
 }

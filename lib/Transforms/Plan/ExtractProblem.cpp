@@ -10,6 +10,7 @@
 #include "tandem/Analysis/Bytes.h"
 #include "tandem/Analysis/UserLocation.h"
 #include "tandem/Cost/Pieces.h"
+#include "tandem/Dialect/SPMD/MeshText.h"
 #include "tandem/Dialect/Sched/Sched.h"
 #include "tandem/Search/Natural.h"
 #include <map>
@@ -48,6 +49,7 @@ private:
   }
 
   LogicalResult addAxes();
+  LogicalResult priceAxes();
   void joinQueues();
   int64_t countChanges(unsigned value) const;
   int getViewed(unsigned value) const;
@@ -112,6 +114,30 @@ static const OpNode &getMainMember(const StepGraph &graph,
 // Parts
 //===----------------------------------------------------------------------===//
 
+/// A pipe axis has no price here, but ranks of the others lie around it.
+LogicalResult Extractor::priceAxes() {
+  auto module = graph.step->getParentOfType<ModuleOp>();
+  FailureOr<MeshAttr> whole = getWholeMesh(module, graph.mesh);
+  if (failed(whole))
+    return failure();
+  std::vector<cost::Axis> all;
+  for (unsigned axis = 0; axis < whole->getNumAxes(); ++axis) {
+    all.emplace_back().name = whole->getName(axis).str();
+    all.back().size = whole->getSize(axis);
+  }
+  for (const cost::Axis &axis : problem.axes)
+    if (axis.isTime)
+      all.push_back(axis);
+  std::string error;
+  if (!cost::priceMesh(cluster, all, error))
+    return emitError() << error;
+  for (cost::Axis &axis : problem.axes)
+    for (const cost::Axis &priced : all)
+      if (priced.name == axis.name)
+        axis = priced;
+  return success();
+}
+
 LogicalResult Extractor::addAxes() {
   const MeshAttr &mesh = graph.mesh;
   if (mesh.getNumSpaceAxes() > cost::kMaxAxes - 1)
@@ -123,9 +149,8 @@ LogicalResult Extractor::addAxes() {
     added.size = mesh.getSize(axis);
     added.isTime = mesh.isTime(axis);
   }
-  std::string error;
-  if (!cost::priceMesh(cluster, problem.axes, error))
-    return emitError() << error;
+  if (failed(priceAxes()))
+    return failure();
   cost::setLimits(cluster, problem);
   joinQueues();
   return success();

@@ -13,6 +13,7 @@
 #include "StartPlans.h"
 #include "WriteDecisions.h"
 #include "mlir/IR/Diagnostics.h"
+#include "tandem/Dialect/SPMD/MeshText.h"
 #include "tandem/Explain/Explain.h"
 #include "tandem/Search/Search.h"
 #include "tandem/Search/Watch.h"
@@ -91,8 +92,12 @@ FailureOr<cost::Cluster> Planner::getCluster() {
   std::optional<cost::Cluster> cluster;
   if (options.cluster.empty()) {
     cluster = cost::parseCluster(kLaptop, "laptop.yaml", error);
+    FailureOr<MeshAttr> mesh =
+        getWholeMesh(graph.step->getParentOfType<ModuleOp>(), graph.mesh);
+    if (failed(mesh))
+      return failure();
     if (cluster)
-      cluster->nodes = {{1, {{0, graph.mesh.getNumRanks()}}}};
+      cluster->nodes = {{1, {{0, mesh->getNumRanks()}}}};
   } else {
     cluster = cost::readCluster(options.cluster, error);
   }

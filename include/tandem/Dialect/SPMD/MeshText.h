@@ -8,12 +8,17 @@
 #ifndef TANDEM_DIALECT_SPMD_MESHTEXT_H
 #define TANDEM_DIALECT_SPMD_MESHTEXT_H
 
+#include "mlir/IR/BuiltinOps.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 
 namespace tandem::spmd {
 
 /// `data=4,model=2`: the space axes, as options and plan files write them.
 std::string getMeshText(MeshAttr mesh);
+
+/// On modules, between the cut and the placing of sections: the text of the
+/// mesh with the pipe axis, of which the plan's mesh is the rest.
+inline constexpr llvm::StringLiteral kWholeMeshAttrName = "spmd.whole_mesh";
 
 /// Reads that, with a time axis of so many points if there are several.
 /// No axis is one device. Fails with an error at `location`; `file` is the plan
@@ -22,6 +27,10 @@ mlir::FailureOr<MeshAttr> parseMesh(mlir::Location location,
                                     llvm::StringRef text, int64_t micro,
                                     llvm::StringRef file,
                                     llvm::StringRef timeAxis = "micro");
+
+/// The mesh of all ranks: `mesh`, with the pipe axis if `op` is in a pipeline,
+/// and without an axis of time. Fails after an error.
+mlir::FailureOr<MeshAttr> getWholeMesh(mlir::ModuleOp op, MeshAttr mesh);
 
 } // namespace tandem::spmd
 

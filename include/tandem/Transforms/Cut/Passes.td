@@ -41,6 +41,7 @@ def AssignSectionsPass : Pass<"tandem-assign-sections", "::mlir::ModuleOp"> {
     Option<"axis", "axis", "std::string", "\"pipe\"", "The axis of the mesh that has the points">,
     Option<"points", "points", "int64_t", "0", "Points of the axis">,
     Option<"sections", "sections", "std::string", "", "Globs of parameters and the point of each section, or a number of sections">,
+    Option<"mesh", "mesh", "std::string", "", "The mesh with the axis, by which the plan prices the distance of ranks: `spmd.whole_mesh`">,
   ];
 }
 
