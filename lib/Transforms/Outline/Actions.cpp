@@ -178,6 +178,28 @@ void Actions::findBorder(Action &action) {
   }
 }
 
+/// A loss that the microbatches have made goes through the last action of its
+/// point, which checks it before the first update, as what is made there.
+void Actions::addChecked() {
+  int64_t last = std::max(numSegments - 1, lastLoop + 1);
+  for (OpOperand &operand : block.getTerminator()->getOpOperands()) {
+    auto role = nn::getRole(step.getResultAttrDict(operand.getOperandNumber()));
+    Operation *maker = operand.get().getDefiningOp();
+    int64_t point = getPoint(operand.get());
+    if ((role != nn::Role::Loss && role != nn::Role::Check) || !maker ||
+        point < 0 || segments.lookup(maker) > lastLoop)
+      continue;
+    numSegments = last + 1;
+    std::string name = ("p" + Twine(point) + "." + Twine(last)).str();
+    Action &action = byName[name];
+    action.name = name;
+    action.point = point;
+    action.segment = last;
+    action.inputs.insert(operand.get());
+    action.outputs.insert(operand.get());
+  }
+}
+
 LogicalResult Actions::find() {
   int64_t numPoints = mesh.getSize(axis);
   for (Operation &op : block.without_terminator()) {
@@ -209,6 +231,7 @@ LogicalResult Actions::find() {
   addWhole();
   for (auto &[name, action] : byName)
     findBorder(action);
+  addChecked();
   return success();
 }
 

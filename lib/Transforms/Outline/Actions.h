@@ -64,6 +64,7 @@ private:
   void addWhole();
   bool mayRead(int64_t point, mlir::Operation *op) const;
   void findBorder(Action &action);
+  void addChecked();
   mlir::Type getType(mlir::Type type) const;
 
   mlir::func::FuncOp step;
