@@ -134,6 +134,15 @@ def test_tied_weights_cross_once():
     assert found[0, 2, 6, 8] == found[2, 0, 6, 8] == 1
 
 
+@pytest.mark.parametrize("kind, points", [(EncoderDecoder, 4), (UNet, 3), (Language, 4)])
+def test_cut_by_flops(kind, points):
+    """Whatever reads whatever, and evaluated where values are."""
+    options = dict(mesh={"pipe": points}, accumulate=2)
+    step = assert_equals_eager(masked_loss, batches(2), make(kind), **options)
+    assert len([r for r in step.compiled.remarks if "of the FLOPs" in r]) == points
+    assert float(step.evaluate(batches(1)[0])) > 0
+
+
 def metrics(model, batch):
     logits = model(batch[0])
     losses = functional.cross_entropy(logits, batch[1], ignore_index=-100, reduction="none")

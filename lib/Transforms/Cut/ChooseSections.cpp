@@ -43,6 +43,9 @@ public:
 
   /// The largest number of sections.
   int64_t countSections() const;
+  /// Leaves the parameters that one module has together, if the rest divides
+  /// into so many sections.
+  void keepModules(int64_t number);
 
 private:
   void addParameters(Value value);
@@ -198,6 +201,17 @@ int64_t Chain::countSections() const {
   return count;
 }
 
+void Chain::keepModules(int64_t number) {
+  std::vector<bool> all = mayCut;
+  for (unsigned i = 1; i < size(); ++i) {
+    StringRef before = getName(i - 1).rsplit('.').first;
+    if (getName(i).contains('.') && getName(i).rsplit('.').first == before)
+      mayCut[i] = false;
+  }
+  if (countSections() < number)
+    mayCut = std::move(all);
+}
+
 //===----------------------------------------------------------------------===//
 // The cut
 //===----------------------------------------------------------------------===//
@@ -264,6 +278,7 @@ tandem::chooseSections(func::FuncOp step, int64_t number) {
            << "sections is " << number << ", but the parameters of the step "
            << "divide into at most " << most
            << " sections with operators of their own, expected no more";
+  chain.keepModules(number);
   Borders borders = Cutter(chain, number).run();
   llvm::DenseMap<unsigned, int64_t> sections;
   for (auto [section, begin] : llvm::enumerate(borders)) {

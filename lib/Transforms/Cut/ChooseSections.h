@@ -21,9 +21,10 @@ namespace tandem {
 
 /// The section of each parameter by its number among the arguments of `step`:
 /// of all cuts into `number` sections, one whose largest section has the fewest
-/// FLOPs of the forward pass. Of cuts that are near to it, one that sends the
-/// fewest bytes. Fails after reporting an error where there are fewer places to
-/// cut.
+/// FLOPs of the forward pass. The parameters that a module has itself are in
+/// one section, if there are enough modules. Of cuts that are near to the best,
+/// one that sends the fewest bytes. Fails after reporting an error where there
+/// are fewer places to cut.
 mlir::FailureOr<llvm::DenseMap<unsigned, int64_t>>
 chooseSections(mlir::func::FuncOp step, int64_t number);
 

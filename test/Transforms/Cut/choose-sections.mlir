@@ -12,10 +12,10 @@
 // TWO: remark: section 1 on point 1: b.*; 50.0 % of the FLOPs
 // TWO: spmd.sections = array<i64: 0, 1>
 
-// The largest section has 2048 FLOPs in this cut alone.
-// THREE: section 0 on point 0: in, a.0; 30.0 % of the FLOPs
-// THREE: section 1 on point 1: a.1, b.0; 40.0 % of the FLOPs
-// THREE: section 2 on point 0: b.1; 30.0 % of the FLOPs
+// Modules stay whole where they may, and are cut where there are more sections.
+// THREE: section 0 on point 0: in; 10.0 % of the FLOPs
+// THREE: section 1 on point 1: a.*; 40.0 % of the FLOPs
+// THREE: section 2 on point 0: b.*; 50.0 % of the FLOPs
 
 // FOUR: section 0 on point 0: in, a.0; 30.0 % of the FLOPs
 // FOUR: section 1 on point 1: a.1; 20.0 % of the FLOPs
