@@ -321,6 +321,7 @@ std::optional<Pipe> PipeTaker::run() {
     options.mesh = kOneDevice;
     pipe.mesh += (Twine(",") + kOneDevice).str();
   }
+  options.order = pipe.order; // for the stages in front of the points
   return std::move(pipe);
 }
 

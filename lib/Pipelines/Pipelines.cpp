@@ -76,7 +76,7 @@ static void buildAccumulatePipeline(OpPassManager &manager,
   buildShardPipeline(manager, shard);
   // What no iteration needs does not join the batch.
   nest<createJoinReturnedPass>(manager);
-  manager.addPass(createFormLoopsPass());
+  manager.addPass(createFormLoopsPass({options.order}));
   nest<createNumberOperatorsPass>(manager);
 }
 

@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 import tandem
 import torch
+from tandem.errors import CompileError
 from test_accumulate import assert_equals_eager, batches, compile_step, masked_loss
 from torch import nn
 from torch.nn import functional
@@ -150,7 +151,8 @@ def metrics(model, batch):
         "loss": masked_loss(model, batch),
         "logits": logits,
         "losses": losses,
-        "largest": logits[:, :3].amax(-1),
+        "counts": batch[1] != -100,
+        "product": logits @ model.layers[3].weight[:6],
     }
 
 
@@ -223,3 +225,81 @@ def test_odd_numbers_of_microbatches(count):
     pins = at("embedding.*", "layers.[01].*", "layers.2.*", "layers.3.*")
     options = dict(mesh={"pipe": 4}, accumulate=count, pins=pins)
     assert_equals_eager(masked_loss, batches(2, rows=21), make(Language), **options)
+
+
+class Normed(nn.Module):
+    """Statistics of the whole batch, in both sections and in both passes."""
+
+    def __init__(self):
+        super().__init__()
+        # A bias in front of a norm has no gradient, and Adam would follow rounding.
+        self.layers = nn.ModuleList(nn.Linear(8, 8, bias=number == 0) for number in range(3))
+        self.norms = nn.ModuleList(nn.BatchNorm1d(8) for _ in range(2))
+        self.head = nn.Linear(8, 6)
+
+    def forward(self, x):
+        x = self.layers[0](x).tanh()
+        for layer, norm in zip(self.layers[1:], self.norms, strict=True):
+            x = x + norm(layer(x)).tanh()
+        return self.head(x)
+
+
+class Capacity(nn.Module):
+    """An expert takes the first three rows of the whole batch that choose it."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.router = nn.Linear(8, 8), nn.Linear(8, 2)
+        self.experts = nn.ModuleList(nn.Linear(8, 8) for _ in range(2))
+        self.head = nn.Linear(8, 6)
+
+    def forward(self, x):
+        x = self.inner(x).tanh()
+        weights = self.router(x).softmax(-1)
+        chosen = functional.one_hot(weights.argmax(-1), 2)
+        weights = weights * chosen * (chosen.cumsum(0) <= 3)
+        return self.head(
+            x + sum(expert(x) * weights[:, i, None] for i, expert in enumerate(self.experts))
+        )
+
+
+NORMED_PINS = at("layers.[01].*,norms.0.*", "layers.2.*,norms.1.*,head.*")
+JOINS = [(Normed, NORMED_PINS), (Capacity, at("inner.*", "router.*,experts.*,head.*"))]
+
+
+@pytest.mark.parametrize("kind, pins", JOINS, ids=["batch norm", "capacity"])
+def test_what_joins_the_batch_interrupts_the_forward_passes(kind, pins):
+    options = dict(mesh={"pipe": 2}, accumulate=2, pins=pins)
+    step = assert_equals_eager(masked_loss, batches(2), make(kind), order="gpipe", **options)
+    # No product is made again: each layer has one in the forward pass of each microbatch.
+    layers = sum(isinstance(module, nn.Linear) for module in make(kind)().modules())
+    names = [c.name for p in step.program.rank_programs for c in p.commands if c.kind == "gemm"]
+    assert sum(name[1:3] == "F1" for name in names) == layers
+    with pytest.raises(CompileError, match=r"models.py:\d+: .*'nn.\w+' joins the batch.*'gpipe'$"):
+        compile_step(masked_loss, batches(1)[0], make(kind), **options)
+
+
+class Flipped(Language):
+    """The second section computes on the rows of the whole batch."""
+
+    def forward(self, x):
+        x = x.softmax(-1)[:, :6] @ self.embedding.weight
+        for layer in self.layers[:2]:
+            x = layer(x).tanh()
+        x = x.flip(0)
+        for layer in self.layers[2:]:
+            x = layer(x).tanh()
+        return x @ self.embedding.weight.T
+
+
+def contrast(model, batch):
+    rows = model(batch[0])
+    return (rows @ rows.T).logsumexp(-1).mean()
+
+
+@pytest.mark.parametrize("kind, loss", [(Language, contrast), (Flipped, masked_loss)])
+def test_what_runs_on_the_whole_batch(kind, loss):
+    options = dict(mesh={"pipe": 2}, accumulate=2, pins=HALVES)
+    assert_equals_eager(loss, batches(2), make(kind), order="gpipe", **options)
+    with pytest.raises(CompileError, match=r"models.py:\d+: .*'nn.\w+' joins the batch.*'gpipe'$"):
+        compile_step(loss, batches(1)[0], make(kind), **options)

@@ -257,7 +257,8 @@ void PointLinker::add(const rt::Command &command, sched::RunOp op,
     copy.strand = int32_t(*microbatch);
   auto [section, letter] = op.getAction().split('.');
   if (section.consume_front("s"))
-    name = (section + letter + Twine(copy.strand) + " " + name).str();
+    name = (section + letter.take_front(1) + Twine(copy.strand) + " " + name)
+               .str();
   builder.add({name, copy.location, copy.queue, copy.flops, copy.bytes,
                copy.stage, copy.strand, copy.workspace},
               std::move(copy.operation));

@@ -41,8 +41,8 @@ using OpSet = llvm::DenseSet<Operation *>;
 /// Takes the operators of one step apart, and writes them again, loop by loop.
 class LoopFormer {
 public:
-  LoopFormer(func::FuncOp step, MeshAttr mesh)
-      : step(step), block(step.getBody().front()), mesh(mesh),
+  LoopFormer(func::FuncOp step, MeshAttr mesh, StringRef order)
+      : step(step), block(step.getBody().front()), mesh(mesh), order(order),
         axis(mesh.getNumSpaceAxes()), count(mesh.getSize(axis)),
         builder(block.getTerminator()) {}
   LogicalResult run();
@@ -87,6 +87,7 @@ private:
   func::FuncOp step;
   Block &block;
   MeshAttr mesh;
+  StringRef order;
   unsigned axis;
   int64_t count;
   OpBuilder builder;
@@ -120,6 +121,7 @@ struct MarkLoop : OpBuilder::Listener {
 };
 
 struct FormLoopsPass : tandem::impl::FormLoopsPassBase<FormLoopsPass> {
+  using FormLoopsPassBase::FormLoopsPassBase;
   void runOnOperation() override {
     ModuleOp module = getOperation();
     auto step = module.lookupSymbol<func::FuncOp>("step");
@@ -133,7 +135,7 @@ struct FormLoopsPass : tandem::impl::FormLoopsPassBase<FormLoopsPass> {
     }
     if (failed(verifyStepBody(step)) ||
         failed(verifyForms(step, mesh, FormsLeft::All)) ||
-        failed(LoopFormer(step, mesh).run()))
+        failed(LoopFormer(step, mesh, order).run()))
       return signalPassFailure();
     module->removeAttr(kMeshAttrName);
   }
@@ -226,13 +228,17 @@ OpSet LoopFormer::getSlice(ArrayRef<Value> roots) const {
   return slice;
 }
 
-/// What is made again costs little.
+/// The order in which a point holds what all microbatches make.
+static constexpr StringLiteral kHoldsAll = "gpipe";
+
+/// What is made again costs little. Where all forward passes come first, the
+/// pipeline holds it instead.
 LogicalResult LoopFormer::verifySlice(Operation *join,
                                       const OpSet &slice) const {
   bool isDear = llvm::any_of(slice, [&](Operation *op) {
     return isa<nn::LibraryOpInterface>(op) && loops.back().contains(op);
   });
-  if (!isDear)
+  if (!isDear || order == kHoldsAll)
     return success();
   Value value = join->getOperand(0);
   Operation *maker = value.getDefiningOp();
@@ -245,7 +251,8 @@ LogicalResult LoopFormer::verifySlice(Operation *join,
                  : "its rows of all of them (a loss that compares samples, "
                    "rows that are shifted or chosen?)")
          << ", and would be computed once more for it; expected rows that do "
-            "not depend on one another, or accumulate=1";
+            "not depend on one another, or "
+         << (order.empty() ? "accumulate=1" : "order 'gpipe'");
 }
 
 LogicalResult LoopFormer::fillLoops() {

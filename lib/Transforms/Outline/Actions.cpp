@@ -28,7 +28,8 @@ static bool isBehind(Operation *op) {
     return user->hasTrait<OpTrait::IsTerminator>();
   };
   return nn::getPass(op) == nn::PassKind::Update ||
-         llvm::all_of(op->getUsers(), isReturn);
+         (llvm::all_of(op->getUsers(), isReturn) &&
+          !isa<nn::LibraryOpInterface>(op));
 }
 
 Actions::Actions(func::FuncOp step, MeshAttr mesh, unsigned axis)
@@ -94,22 +95,31 @@ bool Actions::isBoundary(Operation *op) const {
 
 /// Whether each action that reads it makes it.
 bool Actions::isWhole(Operation *op) const {
-  return segments.lookup(op) == lastLoop && !isBoundary(op) &&
+  return segments.lookup(op) % 2 && !isBoundary(op) && !isCarried(op) &&
          getPoint(op->getResult(0)) < 0;
+}
+
+/// Whether `op` puts the rows of all microbatches together, or returns values.
+static bool isOfResults(Operation *op) {
+  return isa<CollectOp>(op) || op->hasTrait<OpTrait::IsTerminator>();
 }
 
 std::string Actions::getName(Operation *op, int64_t point) const {
   int64_t segment = segments.lookup(op);
   auto section = getInteger(op, kSectionAttrName);
-  if (segment != lastLoop || !section)
+  if (segment % 2 == 0 || !section)
     return ("p" + Twine(point) + "." + Twine(segment)).str();
-  bool isBackward = nn::getPass(op) == nn::PassKind::Backward;
-  return ("s" + Twine(*section) + (isBackward ? ".B" : ".F")).str();
+  return getName(*section, nn::getPass(op) == nn::PassKind::Backward, segment);
 }
 
-Action *Actions::findOf(int64_t section, bool isBackward) {
-  auto found =
-      byName.find(("s" + Twine(section) + (isBackward ? ".B" : ".F")).str());
+std::string Actions::getName(int64_t section, bool isBackward,
+                             int64_t segment) const {
+  std::string name = ("s" + Twine(section) + (isBackward ? ".B" : ".F")).str();
+  return segment == lastLoop ? name : name + "." + std::to_string(segment);
+}
+
+Action *Actions::findOf(int64_t section, bool isBackward, int64_t segment) {
+  auto found = byName.find(getName(section, isBackward, segment));
   return found == byName.end() ? nullptr : &found->second;
 }
 
@@ -173,7 +183,8 @@ void Actions::findBorder(Action &action) {
     }
     for (Value result : op->getResults())
       for (Operation *user : result.getUsers())
-        if (!own.contains(user) && !isWhole(op) && mayRead(action.point, user))
+        if (!own.contains(user) && mayRead(action.point, user) &&
+            (!isWhole(op) || (action.isOfAll && isOfResults(user))))
           action.outputs.insert(result);
   }
 }
@@ -207,23 +218,15 @@ LogicalResult Actions::find() {
       return op.emitError("a sum that one point of '")
              << mesh.getName(axis) << "' gets, expected one for all points";
     int64_t point = getPoint(op.getResult(0));
-    if (isBoundary(&op) || isWhole(&op))
+    if (isBoundary(&op) ||
+        (isWhole(&op) && llvm::none_of(op.getUsers(), isOfResults)))
       continue;
-    if (point >= 0 && segments.lookup(&op) != lastLoop &&
-        isa<nn::LibraryOpInterface>(op) &&
-        nn::getPass(&op) != nn::PassKind::Update)
-      return op.emitError("'")
-             << op.getName()
-             << "' runs on the whole batch, and not on each microbatch: points "
-                "of '"
-             << mesh.getName(axis)
-             << "' cannot take turns on it; expected rows that do not depend "
-                "on one another";
     for (int64_t other = 0; other < numPoints; ++other)
       if (point < 0 || point == other) {
         std::string name = getName(&op, other);
         Action &action = byName[name];
         action.name = name;
+        action.isOfAll = name.front() == 'p';
         action.point = other;
         add(&op, action);
       }

@@ -23,6 +23,8 @@ struct Action {
   bool isIterated = false;
   /// Whether points meet in it: all run theirs of this segment together.
   bool meets = false;
+  /// Whether it is of no section: it makes what all points have.
+  bool isOfAll = false;
   int64_t segment = 0;
   /// In the order of the step; those that all points have are clones of it.
   llvm::SmallVector<mlir::Operation *> ops;
@@ -32,6 +34,11 @@ struct Action {
   /// behind the others, and an output behind the others.
   llvm::SmallVector<mlir::Value> sums;
 };
+
+/// Lets loops read what an earlier loop makes in the same microbatch, in place
+/// of making it again.
+void reuseEarlierLoops(mlir::func::FuncOp step, spmd::MeshAttr mesh,
+                       unsigned axis);
 
 /// The actions of a localized step.
 class Actions {
@@ -44,8 +51,8 @@ public:
   /// Whether `op` gives a value to other points, or is theirs alone in part:
   /// it is in no action.
   bool isBoundary(mlir::Operation *op) const;
-  /// Of section, pass; null if there is none.
-  Action *findOf(int64_t section, bool isBackward);
+  /// Of section, pass, loop; null if there is none.
+  Action *findOf(int64_t section, bool isBackward, int64_t segment);
   /// Of point, segment; null if there is none.
   Action *findOnce(int64_t point, int64_t segment);
   int64_t getLastLoop() const { return lastLoop; }
@@ -58,6 +65,7 @@ public:
 
 private:
   std::string getName(mlir::Operation *op, int64_t point) const;
+  std::string getName(int64_t section, bool isBackward, int64_t segment) const;
   bool isWhole(mlir::Operation *op) const;
   void add(mlir::Operation *op, Action &action);
   void splitLast();

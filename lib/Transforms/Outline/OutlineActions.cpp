@@ -30,6 +30,9 @@ using namespace mlir;
 using namespace tandem;
 using namespace tandem::spmd;
 
+/// The order in which a point holds what all microbatches make.
+static constexpr StringLiteral kHoldsAll = "gpipe";
+
 namespace {
 /// An action of a point, and the microbatch; -1: it runs once.
 struct Item {
@@ -57,6 +60,7 @@ public:
         actions(actions), count(count), builder(step.getContext()) {}
   void makePoints();
   LogicalResult list(const orders::Order &order);
+  void listLoop(int64_t point, int64_t segment);
   LogicalResult run();
 
 private:
@@ -70,12 +74,14 @@ private:
                      SmallVectorImpl<Value> &inputs);
   sched::RunOp createRun(int64_t point, const Item &item, ValueRange inputs);
   SmallVector<int64_t> getTogether(int64_t point) const;
+  bool isAhead(int64_t segment) const;
   bool runNext(int64_t point);
   void record(int64_t point, const Item &item, sched::RunOp run);
   void send(Operation *op, int64_t point, int64_t to, int64_t microbatch);
   void sendAll(Value value, int64_t point, int64_t microbatch);
   LogicalResult giveResults();
   LogicalResult reportWaiting();
+  LogicalResult reportWhole(const Action &action);
 
   func::FuncOp step;
   Block &block;
@@ -126,6 +132,22 @@ void PointsWriter::makePoints() {
   }
 }
 
+/// A loop in front of the last one: all forward passes, then all backward ones.
+void PointsWriter::listLoop(int64_t point, int64_t segment) {
+  auto sections =
+      step->getParentOp()->getAttrOfType<DenseI64ArrayAttr>(kSectionsAttrName);
+  auto listAll = [&](int64_t section, bool isBackward) {
+    Action *own = actions.findOf(section, isBackward, segment);
+    for (int64_t i = 0; own && own->point == point && i < count; ++i)
+      points[point].items.push_back({own, i});
+  };
+  int64_t numSections = sections ? sections.size() : 0;
+  for (int64_t section = 0; section < numSections; ++section)
+    listAll(section, /*isBackward=*/false);
+  for (int64_t section = numSections; section-- > 0;)
+    listAll(section, /*isBackward=*/true);
+}
+
 /// Segments in order; the order of the pipeline in place of the last loop.
 LogicalResult PointsWriter::list(const orders::Order &order) {
   for (auto [number, point] : llvm::enumerate(points)) {
@@ -133,6 +155,8 @@ LogicalResult PointsWriter::list(const orders::Order &order) {
       if (Action *once = actions.findOnce(number, segment))
         for (int64_t i = 0; i < (segment % 2 ? count : 1); ++i)
           point.items.push_back({once, segment % 2 ? i : -1});
+      if (segment % 2 && segment != actions.getLastLoop())
+        listLoop(number, segment);
       if (segment != actions.getLastLoop())
         continue;
       llvm::DenseMap<unsigned, unsigned> done; // by section
@@ -149,7 +173,7 @@ LogicalResult PointsWriter::list(const orders::Order &order) {
                     "the order of microbatches";
         if (!isForward)
           done[action.section] = action.microbatch;
-        Action *own = actions.findOf(action.section, !isForward);
+        Action *own = actions.findOf(action.section, !isForward, segment);
         if (own)
           point.items.push_back({own, action.microbatch});
       }
@@ -262,9 +286,15 @@ void PointsWriter::send(Operation *op, int64_t point, int64_t to,
   sendAll(op->getResult(0), to, microbatch);
 }
 
-/// Sends `value`, which `point` has now, to all points that want it.
+/// Sends `value`, which `point` has now, to all points that want it, and so its
+/// rows and what is put together of it.
 void PointsWriter::sendAll(Value value, int64_t point, int64_t microbatch) {
   for (Operation *user : value.getUsers()) {
+    if (isa<CollectOp>(user) && find(point, user->getResult(0), -1))
+      sendAll(user->getResult(0), point, -1);
+    if (isa<EnterOp>(user))
+      for (int64_t row = 0; row < count; ++row)
+        sendAll(user->getResult(0), point, row);
     if (auto transfer = dyn_cast<TransferOp>(user))
       if (int64_t(transfer.getFrom()) == point)
         send(user, point, transfer.getTo(), microbatch);
@@ -317,12 +347,24 @@ SmallVector<int64_t> PointsWriter::getTogether(int64_t point) const {
   return llvm::to_vector(llvm::seq<int64_t>(0, points.size()));
 }
 
+/// Whether another point has not yet run an earlier segment behind the loops:
+/// what it sends there comes before the checks of the later ones.
+bool PointsWriter::isAhead(int64_t segment) const {
+  return segment > actions.getLastLoop() &&
+         llvm::any_of(points, [&](const PointWriter &other) {
+           return other.next < other.items.size() &&
+                  other.items[other.next].action->segment < segment;
+         });
+}
+
 /// Runs the next action of a point, if it can. Where points meet, all run
 /// theirs before one of them sends or receives.
 bool PointsWriter::runNext(int64_t point) {
   if (points[point].next == points[point].items.size())
     return false;
   const Item &first = points[point].items[points[point].next];
+  if (isAhead(first.action->segment))
+    return false;
   SmallVector<int64_t> together = getTogether(point);
   std::vector<SmallVector<Value>> inputs(together.size());
   for (auto [other, own] : llvm::zip_equal(together, inputs)) {
@@ -343,12 +385,30 @@ bool PointsWriter::runNext(int64_t point) {
   return true;
 }
 
+/// Points that wait for each other's part of what runs on the whole batch.
+LogicalResult PointsWriter::reportWhole(const Action &action) {
+  auto found = llvm::find_if(action.ops, [](Operation *op) {
+    return isa<nn::LibraryOpInterface>(op) &&
+           nn::getPass(op) != nn::PassKind::Update;
+  });
+  if (action.isIterated || found == action.ops.end())
+    return success();
+  return (*found)->emitError("'")
+         << (*found)->getName()
+         << "' runs on the whole batch, and not on each microbatch: points of '"
+         << mesh.getName(axis)
+         << "' cannot take turns on it; expected rows that do not depend on "
+            "one another";
+}
+
 /// Names what the first point that waits lacks.
 LogicalResult PointsWriter::reportWaiting() {
   for (auto [number, point] : llvm::enumerate(points)) {
     if (point.next == point.items.size())
       continue;
     const Item &item = point.items[point.next];
+    if (failed(reportWhole(*item.action)))
+      return failure();
     for (Value input : item.action->inputs) {
       if (find(number, input, item.microbatch))
         continue;
@@ -463,6 +523,8 @@ LogicalResult OutlineActionsPass::run() {
   if (failed(verifyForms(step, mesh, FormsLeft::TimeAndAt)))
     return failure();
   int64_t count = getIterations(step);
+  if (this->order == kHoldsAll)
+    reuseEarlierLoops(step, mesh, *axis);
   Actions actions(step, mesh, *axis);
   auto order = makeOrder(mesh.getSize(*axis), count);
   if (failed(order) || failed(actions.find()))

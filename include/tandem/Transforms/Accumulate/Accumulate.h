@@ -29,10 +29,13 @@ namespace tandem {
 struct AccumulateOptions : mlir::PassPipelineOptions<AccumulateOptions> {
 #define TANDEM_ACCUMULATE_OPTION TANDEM_PASS_OPTION
 #include "tandem/Support/Options.def"
+  Option<std::string> order{
+      *this, "order", llvm::cl::desc("The order of a pipeline of iterations")};
 
   void take(const Options &options) {
 #define TANDEM_ACCUMULATE_OPTION TANDEM_TAKE_OPTION
 #include "tandem/Support/Options.def"
+    order = options.order;
   }
 };
 

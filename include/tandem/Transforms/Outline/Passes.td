@@ -21,10 +21,15 @@ def OutlineActionsPass : Pass<"tandem-outline-actions", "::mlir::ModuleOp"> {
     | module | what |
     | --- | --- |
     | `@s0.F`, `@s0.B` | the forward and backward pass of section 0 |
+    | `@s0.F.3` | what is in a loop before the last one, which is segment 3 |
     | `@p0.2` | what point 0 runs once, or in a loop before the last one: by its segment |
 
     A value that all points have is made in each action that reads it. A sum over
     microbatches is an argument that the action updates.
+
+    In the order `gpipe` the last loop reads what earlier loops make in the same
+    microbatch, in place of making it again: so a forward pass that a sum over all
+    microbatches interrupts goes on where it stopped.
   }];
   let options = [
     Option<"order", "order", "std::string", "\"1f1b\"", "gpipe, 1f1b, or the file of an order">,
