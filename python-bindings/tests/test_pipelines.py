@@ -1,5 +1,7 @@
 """Layers on different points of a mesh give what eager gives on one device."""
 
+import functools
+
 import pytest
 import tandem
 import torch
@@ -124,6 +126,34 @@ def test_checkpoint_loads_under_another_mesh(tmp_path):
     other.load(tmp_path / "saved")
     for batch in data[2:]:
         assert float(step(batch)) == pytest.approx(float(other(batch)), rel=1e-12)
+
+
+def deep(frozen=()):
+    torch.manual_seed(2)
+    layers = [torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Tanh()) for _ in range(4)]
+    model = torch.nn.Sequential(*layers).double()
+    for number in frozen:
+        model[number].requires_grad_(False)
+    return model
+
+
+def test_four_points_load_as_two(tmp_path):
+    data = batches(4)
+    step = compile_step(masked_loss, data[0], deep, mesh={"pipe": 4}, accumulate=4)
+    for batch in data[:2]:
+        step(batch)
+    step.save(tmp_path / "saved")
+    options = dict(mesh={"data": 2, "pipe": 2}, accumulate=2, plan="zero")
+    other = compile_step(masked_loss, data[0], deep, **options)
+    other.load(tmp_path / "saved")
+    for batch in data[2:]:
+        assert float(step(batch)) == pytest.approx(float(other(batch)), rel=1e-12)
+
+
+@pytest.mark.parametrize("frozen", [[0], [1, 2]])
+def test_frozen_layers(frozen):
+    make = functools.partial(deep, frozen)
+    assert_equals_eager(masked_loss, batches(), make, mesh={"pipe": 4}, accumulate=2)
 
 
 def test_says_what_is_wrong():
