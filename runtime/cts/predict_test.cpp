@@ -257,6 +257,19 @@ TEST_F(PredictTest, TransfersAreQueuesOfTheirOwn) {
   EXPECT_EQ(textOf(*again), textOf(made.timeline));
 }
 
+/// A point that has done its updates waits while others are in the step before.
+TEST_F(PredictTest, WaitingForASenderBeginsNoStep) {
+  Stages p;
+  Predicted made(p.b, path, {{'F', 10}, {'B', 20}, {'U', 1}}, 5, 1);
+  for (TraceEvent &event : made.timeline.events)
+    if (event.rank >= 2 && event.begin == 0)
+      event.begin -= 50'000;
+  Expected<Report> report = makeReport(made.timeline, nullptr);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_NEAR(report->total.seconds, 101e-6, 1e-12);
+  EXPECT_NEAR(report->points[1].bubble, 40.0 / 101, 1e-9);
+}
+
 /// Two that a point sends at once share its link; what it gets does not.
 TEST_F(PredictTest, TransfersShareALinkInEachDirection) {
   ProgramBuilder b({{"pipe", 3}});

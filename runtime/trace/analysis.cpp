@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "trace/analysis.h"
+#include "trace/prices.h"
 
 #include <limits>
 #include <map>
@@ -91,6 +92,8 @@ public:
   std::vector<StepRun> run();
 
 private:
+  bool onlyWaits(const TraceEvent &event) const;
+  Interval spanOf(const std::vector<const TraceEvent *> &events) const;
   StepRun makeStep(int64_t step, std::vector<const TraceEvent *> events);
   void fill(RankStep &rank, const std::vector<const TraceEvent *> &events);
   std::vector<Idle> findCauses(const RankStep &rank) const;
@@ -338,16 +341,33 @@ void Analyser::findPeers(StepRun &step) const {
 // Steps
 //===----------------------------------------------------------------------===//
 
+/// For an event, or for the other end of a transfer.
+bool Analyser::onlyWaits(const TraceEvent &event) const {
+  const TimelineCommand &command = at(event);
+  if (!command.isTransfer())
+    return command.role == CommandRole::Wait;
+  std::vector<int64_t> points =
+      trace::groupOf(timeline.head, command.axes, event.rank);
+  return points[size_t(command.to)] == event.rank;
+}
+
+/// A point of a pipeline waits in a step while others are in the step before.
+Interval Analyser::spanOf(const std::vector<const TraceEvent *> &events) const {
+  Interval span(std::numeric_limits<int64_t>::max(), events.front()->end);
+  for (const TraceEvent *event : events) {
+    if (!onlyWaits(*event))
+      span.first = std::min(span.first, event->begin);
+    span.second = std::max(span.second, event->end);
+  }
+  return {std::min(span.first, span.second), span.second};
+}
+
 StepRun Analyser::makeStep(int64_t number,
                            std::vector<const TraceEvent *> events) {
-  StepRun step{.step = number,
-               .span = {events.front()->begin, events.front()->end}};
+  StepRun step{.step = number, .span = spanOf(events)};
   std::map<int64_t, std::vector<const TraceEvent *>> byRank;
-  for (const TraceEvent *event : events) {
-    step.span.first = std::min(step.span.first, event->begin);
-    step.span.second = std::max(step.span.second, event->end);
+  for (const TraceEvent *event : events)
     byRank[event->rank].push_back(event);
-  }
   step.isComplete = int64_t(byRank.size() + timeline.missing.size()) ==
                     timeline.head.numRanks();
   for (auto &[number, own] : byRank) {

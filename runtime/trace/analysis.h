@@ -67,7 +67,8 @@ struct RankStep {
 
 struct StepRun {
   int64_t step = 0;
-  /// From the first begin to the last end on any rank.
+  /// From the first begin to the last end on any rank, without waiting for
+  /// events or the sender of a transfer before that.
   Interval span = {};
   std::vector<RankStep> ranks = {}; ///< Those that have events.
   bool isComplete = false;          ///< On each rank of the timeline.
