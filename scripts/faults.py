@@ -11,7 +11,6 @@ line per job and a table; exit status 1 if a job was wrong.
 import argparse
 import contextlib
 import ctypes
-import importlib
 import itertools
 import os
 import random
@@ -27,10 +26,17 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-BUILD = Path(os.environ.get("TANDEM_BUILD", ROOT / "build"))
-RUN = str(BUILD / "bin/tandem-run")
-STEPS = 24
+from fault_programs import (
+    PHASES,
+    POINTS,
+    RUN,
+    Program,
+    compile_pipeline,
+    compile_program,
+    let_sleep,
+    poison,
+)
+
 # What the machine may add to the timeout: it has few cores, and other work.
 SLACK = 2.0 * float(os.environ.get("TANDEM_PATIENCE") or 1)
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -146,7 +152,8 @@ class Process:
         return lines[0] if lines else None
 
     def losses(self):
-        return re.findall(r"^step \d+ .*\n", self.text(), re.M)
+        """A line of each step, without its seconds where it sleeps."""
+        return re.findall(r"^step \d+ (?:timed|.*\n)", self.text(), re.M)
 
 
 def peak_of(pid):
@@ -160,24 +167,13 @@ def peak_of(pid):
 
 
 @dataclass
-class Program:
-    """A compiled step with values and batches, and what one process makes of them."""
-
-    path: Path
-    data: Path
-    losses: list = None
-    saved: bytes = None
-    seconds: dict = field(default_factory=dict)  # of a job, by processes
-    start: dict = field(default_factory=dict)  # until its first step has ended
-
-
-@dataclass
 class Bench:
     """What all jobs share: files, Programs, hosts if there can be some."""
 
     folder: Path
     timeout: float
     programs: list
+    sleeping: Program = None  # a pipeline
     hosts: Hosts = None
     peaks: dict = field(default_factory=dict)  # bytes of a process, by processes
     numbers: itertools.count = field(default_factory=itertools.count)
@@ -210,8 +206,10 @@ class Job:
     def start(self, numbers=None, programs=None, arguments=()):
         for number in range(self.count) if numbers is None else numbers:
             program = (programs or {}).get(number, self.program)
-            command = [RUN, program.path, "--data", program.data, f"--steps={STEPS}"]
-            self._start(number, [*command, "--save", self.saved, *arguments])
+            values = ["--data", program.data, "--save", self.saved]
+            options = ["--times", program.times] if program.times else values
+            command = [RUN, program.path, f"--steps={program.steps}", *options, *arguments]
+            self._start(number, command)
 
     def host_of(self, number):
         return number * len(self.bench.hosts.hosts) // self.count
@@ -345,7 +343,7 @@ class Fault:
 
     def let_run(self, job):
         """Until a random moment of the job's life: coming, training, saving, leaving."""
-        steps = self.draw.randrange(-STEPS // 3, STEPS + 1)
+        steps = self.draw.randrange(-job.program.steps // 3, job.program.steps + 1)
         seconds = self.draw.uniform(0, 0.02 if steps > 0 else job.program.start[self.count])
         begin = time.monotonic()
         while len(job.processes[0].losses()) < steps and job.processes[0].ended is None:
@@ -392,6 +390,50 @@ class Fault:
         victim.child.wait()
         self.await_end(job, survivors, begin)
         return lambda: self.judge(job, survivors, self.names())
+
+    def stage(self):
+        """A point of a pipeline is killed or stands still, in a forward or a backward pass or in its updates."""
+        self.count, self.victim = POINTS, self.draw.randrange(POINTS)
+        self.phase = self.draw.choice(list(PHASES))
+        job = self.job = Job(self.bench, self.bench.sleeping, self.count)
+        job.start()
+        while not job.processes[0].losses():
+            job.wait(time.monotonic() + 0.002)
+        self.moment = self.draw.uniform(*PHASES[self.phase])
+        time.sleep(self.moment)
+        return self.lose(job, self.draw.choice((signal.SIGKILL, signal.SIGSTOP)))
+
+    def lose(self, job, number):
+        """The victim, by a signal; nothing may have been saved."""
+        victim = job.processes[self.victim]
+        survivors = [p for p in job.processes if p is not victim]
+        begin = time.monotonic()
+        victim.child.send_signal(number)
+        try:
+            self.await_end(job, survivors, begin)
+        finally:
+            victim.child.kill()
+            victim.child.wait()
+        if any(p.child.returncode == 0 for p in survivors):
+            raise Broken("a process ends as if nothing were lost")
+        return lambda: self.judge(job, survivors, self.names())
+
+    def nan(self):
+        """A layer of a pipeline is not finite: all points refuse the step."""
+        self.count, self.victim = self.draw.choice((2, POINTS)), 0
+        pipeline = next(p for p in self.bench.programs if p.path == self.bench.sleeping.path)
+        job = self.job = Job(self.bench, poison(pipeline, self.draw.randrange(POINTS)), self.count)
+        begin = time.monotonic()
+        job.start()
+        self.await_end(job, job.processes, begin + self.bench.timeout)
+        return lambda: self.judge_refusal(job)
+
+    def judge_refusal(self, job):
+        self.said = job.check_errors(job.processes, "loss is nan, expected a finite value")[0]
+        if any(process.losses() for process in job.processes):
+            raise Broken("a step that was refused has a loss")
+        if job.saved.read_bytes() != job.old:
+            raise Broken("a refused step has been saved")
 
     def stop(self):
         """Stands still for longer than the timeout, then finds that it is not missed any more."""
@@ -537,43 +579,26 @@ class Fault:
             self.job.end()
 
 
-# Of each kind of harm, how many in a hundred; faults with a name come once for each twenty of them.
-RANDOM = {"kill": 50, "stop": 14, "pause": 12, "link": 14, "blink": 10}
+# Of each kind of harm, how many in a hundred; faults with a name are a fifth of all.
+RANDOM = {"kill": 40, "stage": 10, "stop": 14, "pause": 12, "link": 14, "blink": 10}
 ON_HOSTS = ("link", "blink")
-NAMED = ("absent", "programs", "port", "memory", "disk")
+NAMED = ("absent", "programs", "port", "memory", "disk", "nan")
 
 
 def kinds_of(count, only, without_hosts):
-    """What is done, in order: the first ten have one of each kind."""
+    """What is done, in order: one of each kind, then by their shares."""
     random_kinds = [kind for kind in RANDOM if not (without_hosts and kind in ON_HOSTS)]
-    kinds = [kind for kind in (*random_kinds, *NAMED) if not only or kind in only]
-    named = itertools.cycle([kind for kind in NAMED if kind in kinds])
-    drawn = [kind for kind in random_kinds if kind in kinds]
+    drawn, named = ([k for k in of if not only or k in only] for of in (random_kinds, NAMED))
+    kinds, others = [*drawn, *named], itertools.cycle(named or drawn)
     while kinds and len(kinds) < count:
-        if drawn and (len(kinds) % 5 or len(drawn) == len(kinds)):
+        if drawn and len(kinds) % 5:
             kinds.append(min(drawn, key=lambda kind: kinds.count(kind) / RANDOM[kind]))
         else:
-            kinds.append(next(named, drawn[0] if drawn else None))
+            kinds.append(next(others))
     return kinds[:count]
 
 
 # What there has to be before
-
-
-def compile_program(folder, name, plan):
-    import tandem
-    from tandem.session.compile import compile_module
-
-    sys.path.insert(0, str(ROOT / "examples"))
-    example = importlib.import_module(name)
-    preset = example.PRESETS["tiny"]
-    model = example.model(**preset)
-    batches = list(itertools.islice(example.batches(**preset), 4))
-    module = tandem.export(model, example.loss, example.optimizer(model), batches[0])
-    program = Program(folder / f"{name}.tdm", folder / f"{name}.safetensors")
-    program.path.write_bytes(compile_module(module, mesh="data=4", plan=plan).bytes)
-    module.save_values(program.data, batches)
-    return program
 
 
 def run_unharmed(bench, program, count):
@@ -598,10 +623,13 @@ def run_unharmed(bench, program, count):
 
 def prepare(folder, timeout):
     """(bench, why there are no hosts or None)"""
-    programs = [compile_program(folder, "mlp", "zero"), compile_program(folder, "gpt", "zero")]
-    bench = Bench(folder, timeout, programs)
-    for program in programs:
-        for count in (1, 2, 4):
+    programs = [
+        compile_program(folder, name, name, mesh="data=4", plan="zero") for name in ("mlp", "gpt")
+    ]
+    programs.append(compile_pipeline(folder))
+    bench = Bench(folder, timeout, programs, let_sleep(programs[-1]))
+    for program in (*programs, bench.sleeping):
+        for count in (1, 4) if program is bench.sleeping else (1, 2, 4):
             run_unharmed(bench, program, count)
     without = Hosts.missing()
     if not without:

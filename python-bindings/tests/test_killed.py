@@ -17,14 +17,14 @@ def prepared(tmp_path_factory):
     bench.close()
 
 
-def test_ten_faults_end_in_one_error_or_in_the_right_numbers(prepared):
+def test_faults_end_in_one_error_or_in_the_right_numbers(prepared):
     bench, without_hosts = prepared
     if without_hosts:
         print(f"skipped: {', '.join(faults.ON_HOSTS)}: {without_hosts}")
-    kinds = faults.kinds_of(10, (), without_hosts)
+    kinds = faults.kinds_of(12, (), without_hosts)
     lines = []
     done = list(faults.run_all(bench, kinds, seed=0, report=lines.append))
-    assert len(done) == 10
+    assert len(done) == 12
     assert not [fault.wrong for fault in done if fault.wrong], "\n".join(lines)
     # Something was lost, and something was not.
     assert {bool(fault.said) for fault in done} == {True, False}

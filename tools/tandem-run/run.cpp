@@ -144,6 +144,7 @@ void Runner::printTime(int64_t number) const {
   if (isFirst(session))
     std::printf("step %lld timed %.6f s\n", static_cast<long long>(number),
                 stats.back().seconds);
+  std::fflush(stdout);
 }
 
 Status Runner::step(int64_t number) {
