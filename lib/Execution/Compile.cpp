@@ -256,6 +256,9 @@ LogicalResult Compilation::checkOptions() {
   pipe = takePipe(ofStages, error);
   if (!error.empty())
     return failure();
+  // The plan's peak is of all sections. Each point is held to the limit.
+  if (pipe && options.memory >= 0)
+    ofStages.memory = std::numeric_limits<int64_t>::max();
   if (options.micro < 1)
     return fail("micro is " + Twine(options.micro) + ", expected at least 1");
   if (options.accumulate < 1 || options.accumulate > kMaxAccumulate)
@@ -562,7 +565,10 @@ LogicalResult Compilation::emit() {
   if (failed(bytes))
     return fail("stage emit failed");
   result.bytes = std::move(*bytes);
-  return success();
+  if (!pipe || options.memory < 0)
+    return success();
+  std::string excess = describeExcess(*module, result.bytes, options.memory);
+  return excess.empty() ? success() : fail(excess);
 }
 
 bool Compilation::run(std::string_view text, std::string_view name) {

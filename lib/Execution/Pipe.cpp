@@ -9,10 +9,12 @@
 #include "PipeLines.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 #include "tandem/Orders/Order.h"
+#include "tandem/Support/ByteSize.h"
 #include "tandem/Support/FormText.h"
 #include "tandem/Support/TextFile.h"
 #include "tandem/Transforms/Cut/Cut.h"
 #include "tandem/Transforms/Outline/Outline.h"
+#include "tandem_rt/program.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -355,6 +357,85 @@ std::string addPipe(const Pipe &pipe, ModuleOp module, StringRef plan) {
        llvm::zip_equal(nameSections(step), points.asArrayRef()))
     lines.sections.push_back({point, llvm::join(names, ",")});
   return addPipeLines(plan, lines);
+}
+
+//===----------------------------------------------------------------------===//
+// Memory of a point
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// What a rank holds, in bytes.
+struct Held {
+  int64_t all = 0;
+  std::vector<std::pair<int64_t, std::string>> parts;
+
+  void add(const std::string &name, int64_t bytes) {
+    all += bytes;
+    parts.emplace_back(bytes, name);
+  }
+};
+} // namespace
+
+static Held countHeld(const rt::Program &program, int64_t rank) {
+  Held held;
+  auto add = [&](const auto &entry) {
+    if (rt::holds(program, entry.form, rank))
+      held.add("'" + entry.name + "'", rt::numElements(entry.localShape) *
+                                           rt::elementBytes(entry.type));
+  };
+  for (const rt::Argument &argument : program.arguments)
+    add(argument);
+  for (const rt::Result &result : program.results)
+    if (result.place.space == rt::Space::Result)
+      add(result);
+  int64_t arenas = 0;
+  for (const rt::Arena &arena :
+       program.rankPrograms[program.rankToProgram[rank]].arenas)
+    arenas += arena.bytes;
+  held.add("activations, gradients and what is received", arenas);
+  llvm::sort(held.parts, std::greater<>());
+  return held;
+}
+
+/// The sections of a point: `section 1 (layers.1.*)`.
+static std::string describeSections(ModuleOp module, int64_t point) {
+  auto points =
+      module->getAttrOfType<DenseI64ArrayAttr>(spmd::kSectionsAttrName);
+  auto step = module.lookupSymbol<func::FuncOp>("step");
+  std::string text;
+  for (auto [section, names] : llvm::enumerate(nameSections(step)))
+    if (points[section] == point)
+      text += (text.empty() ? "" : ", ") + ("section " + Twine(section)).str() +
+              " (" + printSectionNames(names) + ")";
+  return text;
+}
+
+std::string describeExcess(ModuleOp module, StringRef bytes, int64_t limit) {
+  auto program = rt::loadProgram(
+      {reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()});
+  if (!program.ok())
+    return program.status().message();
+  Held most;
+  int64_t point = 0;
+  for (int64_t rank = 0; rank < program->numRanks(); ++rank) {
+    Held held = countHeld(*program, rank);
+    if (held.all <= most.all)
+      continue;
+    most = std::move(held);
+    point = program->rankToProgram[rank]; // each point has one
+  }
+  if (most.all <= limit)
+    return "";
+  constexpr size_t kMostListed = 3;
+  std::string largest;
+  for (auto &[size, name] : ArrayRef(most.parts).take_front(kMostListed))
+    largest += (largest.empty() ? "" : ", ") + name + " " + printByteSize(size);
+  return ("point " + Twine(point) + " holds " + printByteSize(most.all) +
+          " on each rank, " + printByteSize(most.all - limit) +
+          " more than the limit of " + printByteSize(limit) + ": it has " +
+          describeSections(module, point) + "; largest: " + largest +
+          "; expected more memory, more points, or another cut")
+      .str();
 }
 
 bool isOfActions(StringRef stage) {

@@ -49,6 +49,11 @@ void addPipePasses(mlir::OpPassManager &manager, const Pipe &pipe,
 std::string addPipe(const Pipe &pipe, mlir::ModuleOp module,
                     llvm::StringRef plan);
 
+/// One line about the point whose ranks hold most, if that is more than `limit`
+/// bytes; else nothing. `program` is the file that was made of `module`.
+std::string describeExcess(mlir::ModuleOp module, llvm::StringRef program,
+                           int64_t limit);
+
 /// Whether the stage runs on each action alone.
 bool isOfActions(llvm::StringRef stage);
 

@@ -82,6 +82,11 @@
 // RUN: not tandem-compile %s --mesh pipe=2 --accumulate 3 -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=BATCH
 // BATCH: error: the batch of input 'x' has size 8, which does not divide into 3 equal parts (accumulate=3), expected a multiple
 
+// A limit of memory is one of each point: of this one's values, not of all sections'.
+// RUN: tandem-compile %s --mesh pipe=2 --accumulate 2 --memory 5kB -o %t/fits.tdm
+// RUN: not tandem-compile %s --mesh pipe=2 --accumulate 2 --memory 2kB --no-locations -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=MEMORY
+// MEMORY: error: point 0 holds {{.*}} kB on each rank, {{.*}} more than the limit of 2 kB: it has section 0 (w0); largest: activations, gradients and what is received {{.*}}, 'x' 512 B, 'w0' 512 B; expected more memory, more points, or another cut
+
 // A pin may say the section, and the form on the other axes. The input is split over
 // them, so each point gathers it, and the rows of microbatches are parts of what it made.
 // RUN: tandem-compile %s --mesh pipe=2,model=2 --accumulate 2 --pin 'w0:pipe=at(0),model=gather(1)' --pin 'w1:model=gather(0),pipe=at(1)' -o %t/forms.tdm

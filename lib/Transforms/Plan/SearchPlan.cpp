@@ -279,7 +279,7 @@ FailureOr<Decisions> Planner::report(const cost::Plan &plan, StringRef name,
   auto line = mlir::emitRemark(graph.getLoc());
   line << name << ": cost " << cost::printSeconds(plan.cost) << ", peak "
        << plan.peak << " B";
-  if (options.memory >= 0)
+  if (options.memory >= 0 && extraction->problem.memoryLimit != cost::kNoLimit)
     line << " of at most " << extraction->problem.memoryLimit << " B";
   line << " on " << clusterName;
   std::string gap = printGap(plan);
