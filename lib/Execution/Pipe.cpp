@@ -323,7 +323,9 @@ std::optional<Pipe> PipeTaker::run() {
     options.mesh = kOneDevice;
     pipe.mesh += (Twine(",") + kOneDevice).str();
   }
-  options.order = pipe.order; // for the stages in front of the points
+  // The stages in front of the points know the orders that have a name.
+  options.order =
+      order && orders::runsForwardFirst(*order) ? "gpipe" : pipe.order;
   return std::move(pipe);
 }
 

@@ -78,3 +78,26 @@ Order tandem::orders::make1F1B(unsigned numPoints, unsigned numMicrobatches) {
   return makeAlternating(numPoints, numMicrobatches,
                          [&](unsigned point) { return numPoints - point; });
 }
+
+Order tandem::orders::makeForward(const std::vector<unsigned> &places,
+                                  unsigned numPoints,
+                                  unsigned numMicrobatches) {
+  Order order;
+  order.points.resize(numPoints);
+  for (unsigned microbatch = 0; microbatch < numMicrobatches; ++microbatch)
+    for (unsigned section = 0; section < places.size(); ++section)
+      order.points[places[section]].push_back(
+          {section, ActionKind::Forward, microbatch});
+  return order;
+}
+
+bool tandem::orders::runsForwardFirst(const Order &order) {
+  auto isForward = [](const Action &action) {
+    return action.kind == ActionKind::Forward;
+  };
+  return std::all_of(order.points.begin(), order.points.end(),
+                     [&](const std::vector<Action> &row) {
+                       return std::is_partitioned(row.begin(), row.end(),
+                                                  isForward);
+                     });
+}

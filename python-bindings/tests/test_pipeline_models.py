@@ -179,6 +179,20 @@ def test_results_of_each_row(mesh):
     )
 
 
+def test_evaluates_several_sections_on_a_point(tmp_path):
+    (tmp_path / "v.csv").write_text(
+        "0F0,0F1,3F0,3B0,0B0,3F1,3B1,0B1\n1F0,2F0,1F1,2F1,2B0,1B0,2B1,1B1\n"
+    )
+    sections = ["embedding,layers.0", "layers.1", "layers.2", "layers.3"]
+    options = dict(accumulate=2, sections=sections, order=tmp_path / "v.csv")
+    data, model = batches(1), make(Language)()
+    step = compile_step(masked_loss, data[0], make(Language), mesh={"pipe": 2}, **options)
+    for batch in data:
+        expected = float(masked_loss(model, batch))
+        assert float(step.evaluate(batch)) == pytest.approx(expected, rel=1e-12)
+        assert float(step(batch)) == pytest.approx(expected, rel=1e-12)
+
+
 def test_trains_batches_of_other_sizes():
     data, model = [*batches(1), *batches(1, rows=8)], make(Language)()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
@@ -268,9 +282,11 @@ JOINS = [(Normed, NORMED_PINS), (Capacity, at("inner.*", "router.*,experts.*,hea
 
 
 @pytest.mark.parametrize("kind, pins", JOINS, ids=["batch norm", "capacity"])
-def test_what_joins_the_batch_interrupts_the_forward_passes(kind, pins):
+def test_what_joins_the_batch_interrupts_the_forward_passes(kind, pins, tmp_path):
     options = dict(mesh={"pipe": 2}, accumulate=2, pins=pins)
-    step = assert_equals_eager(masked_loss, batches(2), make(kind), order="gpipe", **options)
+    order = tmp_path / "order.csv"
+    order.write_text("0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1\n")
+    step = assert_equals_eager(masked_loss, batches(2), make(kind), order=order, **options)
     # No product is made again: each layer has one in the forward pass of each microbatch.
     layers = sum(isinstance(module, nn.Linear) for module in make(kind)().modules())
     names = [c.name for p in step.program.rank_programs for c in p.commands if c.kind == "gemm"]

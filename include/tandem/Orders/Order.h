@@ -87,6 +87,14 @@ Order makeGpipe(unsigned numPoints, unsigned numMicrobatches);
 /// of microbatches whose activations it holds at most.
 Order make1F1B(unsigned numPoints, unsigned numMicrobatches);
 
+/// The forward passes of all sections, of which section i lies on point
+/// `places[i]`: an evaluation.
+Order makeForward(const std::vector<unsigned> &places, unsigned numPoints,
+                  unsigned numMicrobatches);
+
+/// Whether each point runs all its forward passes before any backward pass.
+bool runsForwardFirst(const Order &order);
+
 } // namespace tandem::orders
 
 #endif // TANDEM_ORDERS_ORDER_H

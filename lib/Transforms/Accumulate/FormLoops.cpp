@@ -228,7 +228,8 @@ OpSet LoopFormer::getSlice(ArrayRef<Value> roots) const {
   return slice;
 }
 
-/// The order in which a point holds what all microbatches make.
+/// The order in which a point holds what all microbatches make; of a file, too,
+/// if its forward passes come first.
 static constexpr StringLiteral kHoldsAll = "gpipe";
 
 /// What is made again costs little. Where all forward passes come first, the

@@ -30,9 +30,6 @@ using namespace mlir;
 using namespace tandem;
 using namespace tandem::spmd;
 
-/// The order in which a point holds what all microbatches make.
-static constexpr StringLiteral kHoldsAll = "gpipe";
-
 namespace {
 /// An action of a point, and the microbatch; -1: it runs once.
 struct Item {
@@ -471,12 +468,23 @@ LogicalResult PointsWriter::run() {
 // The pass
 //===----------------------------------------------------------------------===//
 
+static bool hasBackward(func::FuncOp step) {
+  return llvm::any_of(step.getBody().front(), [](Operation &op) {
+    return nn::getPass(&op) == nn::PassKind::Backward;
+  });
+}
+
 FailureOr<orders::Order> OutlineActionsPass::makeOrder(int64_t numPoints,
                                                        int64_t count) {
   Location loc = getOperation().getLoc();
   if (order == "gpipe" || order == "1f1b") {
     auto places =
         getOperation()->getAttrOfType<DenseI64ArrayAttr>(kSectionsAttrName);
+    auto step = getOperation().lookupSymbol<func::FuncOp>("step");
+    if (places && !hasBackward(step))
+      return orders::makeForward(
+          {places.asArrayRef().begin(), places.asArrayRef().end()}, numPoints,
+          count);
     if (!places || places.size() != numPoints)
       return emitError(loc)
              << "order '" << order << "' has one section per point, found "
@@ -523,11 +531,13 @@ LogicalResult OutlineActionsPass::run() {
   if (failed(verifyForms(step, mesh, FormsLeft::TimeAndAt)))
     return failure();
   int64_t count = getIterations(step);
-  if (this->order == kHoldsAll)
+  auto order = makeOrder(mesh.getSize(*axis), count);
+  if (failed(order))
+    return failure();
+  if (orders::runsForwardFirst(*order))
     reuseEarlierLoops(step, mesh, *axis);
   Actions actions(step, mesh, *axis);
-  auto order = makeOrder(mesh.getSize(*axis), count);
-  if (failed(order) || failed(actions.find()))
+  if (failed(actions.find()))
     return failure();
   for (const auto &[name, action] : actions.byName)
     actions.write(action, module);

@@ -82,6 +82,13 @@ TEST(Order, HasNamedOrders) {
   EXPECT_EQ(print(make1F1B(3, 2)), "0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1\n"
                                    "2F0,2B0,2F1,2B1\n");
   EXPECT_EQ(print(make1F1B(1, 2)), "0F0,0B0,0F1,0B1\n");
+  EXPECT_EQ(print(makeForward({0, 1, 0}, 2, 2)), "0F0,2F0,0F1,2F1\n1F0,1F1\n");
+}
+
+TEST(Order, KnowsWhatRunsForwardFirst) {
+  EXPECT_TRUE(runsForwardFirst(makeGpipe(2, 3)));
+  EXPECT_TRUE(runsForwardFirst(makeForward({0, 1}, 2, 2)));
+  EXPECT_FALSE(runsForwardFirst(make1F1B(2, 3)));
 }
 
 static std::string readPartitionAgain(const std::string &text) {

@@ -29,11 +29,11 @@ def FormLoopsPass : Pass<"tandem-form-loops", "::mlir::ModuleOp"> {
     it reads of arguments alone. Sums and concatenations leave the loop by
     `spmd.carry` and `spmd.collect`. Where a loop reads a sum over all
     iterations, a loop before it makes the sum. Fails where that would cost a
-    product: the batch is joined. In a pipeline with the order `gpipe` it costs none: the
+    product: the batch is joined. In a pipeline whose forward passes come first it costs none: the
     product is made in the earlier loop alone (`--tandem-outline-actions`).
   }];
   let options = [
-    Option<"order", "order", "std::string", "\"\"", "The order of the pipeline whose microbatches the iterations are; none without one">,
+    Option<"order", "order", "std::string", "\"\"", "The order of the pipeline whose microbatches the iterations are: gpipe, if its forward passes come first; none without one">,
   ];
 }
 

@@ -27,7 +27,7 @@ def OutlineActionsPass : Pass<"tandem-outline-actions", "::mlir::ModuleOp"> {
     A value that all points have is made in each action that reads it. A sum over
     microbatches is an argument that the action updates.
 
-    In the order `gpipe` the last loop reads what earlier loops make in the same
+    Where all forward passes come first, the last loop reads what earlier loops make in the same
     microbatch, in place of making it again: so a forward pass that a sum over all
     microbatches interrupts goes on where it stopped.
   }];
