@@ -1,10 +1,13 @@
 """Pipelines of models that are no chain give what eager gives on one device."""
 
+import json
 from collections import Counter
+from pathlib import Path
 
 import pytest
 import tandem
 import torch
+from forked import Forks
 from tandem.errors import CompileError
 from test_accumulate import assert_equals_eager, batches, compile_step, masked_loss
 from torch import nn
@@ -179,6 +182,32 @@ def test_results_of_each_row(mesh):
     )
 
 
+PROCESSES = """
+import json, torch
+from test_pipeline_models import HALVES, Language, batches, compile_step, make, metrics, sum_up
+batch = batches(1)[0]
+options = dict(mesh={"pipe": 2}, accumulate=4, pins=HALVES, batch="global")
+step = compile_step(metrics, batch, make(Language), **options)
+print(json.dumps([sum_up(step.evaluate(batch)), sum_up(step(batch))]), flush=True)
+"""
+
+
+def sum_up(results):
+    return {name: float(torch.as_tensor(value).double().sum()) for name, value in results.items()}
+
+
+def test_results_reach_all_processes(tmp_path):
+    """Of which each has one point."""
+    script = tmp_path / "script.py"
+    script.write_text(PROCESSES)
+    forks = Forks(tmp_path, {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parent)})
+    expected = pytest.approx(sum_up(metrics(make(Language)(), batches(1)[0])), rel=1e-12)
+    for process in forks.start_job(2, [script]):
+        code, printed, errors = process.finish()
+        assert code == 0, errors
+        assert json.loads(printed) == [expected] * 2
+
+
 def test_evaluates_several_sections_on_a_point(tmp_path):
     (tmp_path / "v.csv").write_text(
         "0F0,0F1,3F0,3B0,0B0,3F1,3B1,0B1\n1F0,2F0,1F1,2F1,2B0,1B0,2B1,1B1\n"
@@ -206,21 +235,26 @@ def test_trains_batches_of_other_sizes():
         assert float(step(batch)) == pytest.approx(float(loss), rel=1e-12)
 
 
-def frozen():
-    model = make(Language)()
-    model.embedding.requires_grad_(False)
-    return model
+def frozen(*names):
+    def made():
+        model = make(Language)()
+        for name in names:
+            model.get_submodule(name).requires_grad_(False)
+        return model
+
+    return made
 
 
 @pytest.mark.parametrize(
     "kind, options, rel",
     [
-        (frozen, {}, 1e-12),
+        (frozen("embedding"), {}, 1e-12),
+        (frozen("embedding", "layers.0", "layers.1"), {}, 1e-12),
         (make(Language, 0.5), {"seed": 3}, 1e-12),
         (make(Language), {"clip_grad_norm": 0.01}, 1e-12),
         (lambda: make(Language)().float(), {"precision": "bf16"}, 1e-2),
     ],
-    ids=["frozen", "dropout", "clip", "bf16"],
+    ids=["frozen", "frozen section", "dropout", "clip", "bf16"],
 )
 def test_losses_are_those_of_one_device(kind, options, rel):
     """Eager's are tested without a pipeline: its masks are others."""
