@@ -5,7 +5,7 @@ BUILD ?= build
 JOBS ?= $(shell nproc)
 export TANDEM_BUILD := $(abspath $(BUILD))
 
-.PHONY: help setup setup-cuda build test sanitizers faults mutants fuzz demo demo-hosts demo-cuda verify bench bench-search bench-cpu bench-compile bench-overlap bench-overhead bench-networks bench-checkpoint bench-recompute bench-startup bench-waiting coverage conformance zoo wheel wheel-smoke docs check-gcc format lint clean
+.PHONY: help setup setup-cuda build test sanitizers faults mutants fuzz demo demo-pipeline demo-hosts demo-cuda verify bench bench-search bench-cpu bench-compile bench-overlap bench-overhead bench-networks bench-checkpoint bench-recompute bench-startup bench-waiting coverage conformance zoo wheel wheel-smoke docs check-gcc format lint clean
 
 help: ## List all targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -35,6 +35,10 @@ mutants: setup ## Mutation tests: plant mistakes, print the tests that catch the
 demo: setup ## Show hidden communication, and train a mixture-of-experts BERT on four ranks
 	@scripts/build $(BUILD) $(JOBS) --target tandem
 	@scripts/demo
+
+demo-pipeline: setup ## A GPT as a pipeline of four ranks, beside PyTorch, and the timeline of each point
+	@scripts/build $(BUILD) $(JOBS) --target tandem
+	@scripts/demo-pipeline
 
 demo-hosts: setup ## The demo's BERT on two emulated hosts with torchrun (root; apt: iproute2, iperf3)
 	@scripts/build $(BUILD) $(JOBS) --target testbed-tools

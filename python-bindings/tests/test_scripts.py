@@ -1,4 +1,4 @@
-"""The examples that are scripts of their own: fine-tuning a GPT-2, and digits beside eager. What demo-cuda takes."""
+"""The examples that are scripts of their own: fine-tuning a GPT-2, and digits beside eager. Demos."""
 
 import json
 import re
@@ -81,3 +81,20 @@ def test_digits_are_told_as_in_eager(forks):
 def test_demo_cuda_reads_its_command_line(forks, argument, code, words):
     found, output, errors = forks.start([ROOT / "scripts" / "demo_cuda.py", argument]).finish(60)
     assert found == code and words in output + errors
+
+
+def test_demo_pipeline_draws_what_each_point_does(monkeypatch, tmp_path, capsys):
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    import demo_pipeline
+
+    sizes = "layers=4,width=32,heads=4,seq=16,batch=16,dropout=0.0"
+    monkeypatch.setattr(demo_pipeline, "SIZES", sizes)
+    monkeypatch.setattr("sys.argv", ["demo-pipeline", str(tmp_path)])
+    assert demo_pipeline.main() == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 10
+    rows = [re.fullmatch(r"point \d \|(.*)\| +\d+% bubble", line)[1] for line in lines[4:8]]
+    # The first F comes later on each point, and none is as late as the last B.
+    assert [row.index("F") for row in rows] == sorted(row.index("F") for row in rows)
+    assert all(row.rindex("F") < row.rindex("B") for row in rows)
+    assert (tmp_path / "pipeline.svg").read_text().count("B backward") == 1

@@ -54,6 +54,20 @@ def test_passes_and_names_every_rule(mlp, capsys):
     assert lines[-1].startswith("verify: passed")
 
 
+def test_pipelines_take_orders(write, capsys, tmp_path):
+    order = tmp_path / "order.csv"
+    order.write_text("0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n")
+    words = ["--mesh", "pipe=2", "--accumulate", "2", "--steps", "2"]
+    words += ["--pin", "0.*:pipe=at(0)", "--pin", "2.*:pipe=at(1)"]
+    path = write("def model(): return layers()\n")
+    for name in ("gpipe", str(order)):
+        assert main(["verify", path, *words, "--order", name]) == 0
+        assert capsys.readouterr().out.splitlines()[-1].startswith("verify: passed")
+    order.write_text("0F0,0F1,0B0,0B1\n1F0,1B0,1F1\n")
+    assert main(["verify", path, *words, "--order", str(order)]) == 1
+    assert "the order has no action" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("what", ["gradients", "parameters", "losses"])
 def test_fails_with_status_1(mlp, capsys, monkeypatch, what):
     def spoilt(step, *rest):

@@ -1,12 +1,16 @@
-"""The options of the planner, one list for all commands that compile."""
+"""The options of the planner and of pipelines, one list for all commands that compile."""
 
 from ..base import options as table
 
 
+def _rows():
+    return [*table.planning_rows(), *table.named_command_rows("sections", "order")]
+
+
 def add_planner_arguments(parser):
-    table.add_arguments(parser.add_argument_group("plan"), table.planning_rows())
+    table.add_arguments(parser.add_argument_group("plan"), _rows())
 
 
 def planner_options(options):
     """The keywords of `compile_module` for what the command line says."""
-    return {row.name: getattr(options, row.name) for row in table.planning_rows()}
+    return {row.name: getattr(options, row.name) for row in _rows()}
