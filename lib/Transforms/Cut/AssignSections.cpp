@@ -15,6 +15,7 @@
 
 #include "ChooseSections.h"
 #include "Crossings.h"
+#include "LateOperators.h"
 #include "SectionText.h"
 #include "tandem/Analysis/Bytes.h"
 #include "tandem/Analysis/StepAttrs.h"
@@ -409,11 +410,15 @@ SectionFinder::run(const llvm::DenseMap<unsigned, int64_t> &named) {
   while (adoptParameter())
     findForward();
   moveViews();
+  for (auto [op, section] : findMoves(block, ops))
+    set(*op, section);
   followParameters();
   findDependent();
   findUpdates();
   findBackward();
   joinGradients();
+  for (auto [op, section] : findGradientMoves(block, ops))
+    set(*op, section);
   findUpdates(); // of gradients, as the squares of each
   if (failed(checkFlow()) || failed(checkUsed()) || failed(checkReaders(named)))
     return failure();

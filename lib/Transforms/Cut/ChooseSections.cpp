@@ -6,10 +6,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "ChooseSections.h"
+#include "LateOperators.h"
 #include "tandem/Analysis/Bytes.h"
 #include "tandem/Analysis/StepAttrs.h"
 #include "tandem/Dialect/NN/NN.h"
 #include <limits>
+#include <map>
 
 using namespace mlir;
 using namespace tandem;
@@ -33,14 +35,14 @@ public:
   std::vector<double> flopsBefore;
   /// Of those parameters before number i that have operators.
   std::vector<unsigned> usedBefore;
-  /// Bytes of values that cross a cut in front of number i.
-  std::vector<double> crossing;
   /// Whether there may be a cut in front of number i: not between a parameter
   /// and its first reader.
   std::vector<bool> mayCut;
   /// How many modules have both number i and the one before it.
   std::vector<unsigned> depth;
 
+  /// Bytes that cross a cut in front of a parameter.
+  int64_t getCrossing(unsigned cut);
   /// The largest number of sections.
   int64_t countSections() const;
   /// Leaves the parameters that one module has together, if the rest divides
@@ -51,7 +53,6 @@ private:
   void addParameters(Value value);
   void addOperator(Operation &op);
   int64_t getRank(Value value) const { return ranks.lookup_or(value, -1); }
-  void countBytes();
   StringRef getName(unsigned i) {
     return nn::getTensorName(step.getArgAttrDict(parameters[i]));
   }
@@ -60,6 +61,8 @@ private:
   /// What depends on the data.
   llvm::DenseSet<Value> data;
   llvm::DenseMap<Value, int64_t> ranks;
+  std::vector<std::pair<Operation *, unsigned>> ranksOfOps;
+  std::map<unsigned, int64_t> crossing;
   std::vector<double> flops;
   std::vector<bool> used;
 };
@@ -71,7 +74,7 @@ using Borders = SmallVector<unsigned>;
 /// section.
 class Cutter {
 public:
-  Cutter(const Chain &chain, unsigned number) : chain(chain), number(number) {}
+  Cutter(Chain &chain, unsigned number) : chain(chain), number(number) {}
   Borders run();
 
 private:
@@ -83,7 +86,7 @@ private:
     return chain.mayCut[from] && chain.usedBefore[from] < chain.usedBefore[to];
   }
 
-  const Chain &chain;
+  Chain &chain;
   unsigned number;
 };
 } // namespace
@@ -138,26 +141,21 @@ void Chain::addOperator(Operation &op) {
     return;
   if (before < size())
     std::fill(mayCut.begin() + before + 1, mayCut.begin() + rank + 1, false);
+  ranksOfOps.emplace_back(&op, rank);
   flops[rank] += tandem::getFlops(&op);
   used[rank] = true;
 }
 
-void Chain::countBytes() {
-  std::vector<double> change(size() + 1);
-  for (Value value : data) {
-    int64_t first = getRank(value), last = first;
-    for (Operation *user : value.getUsers())
-      if (isForward(*user) && user->getNumResults() > 0)
-        last = std::max(last, getRank(user->getResult(0)));
-    if (first < 0 || last == first)
-      continue;
-    change[first + 1] += getBytes(value.getType());
-    if (last + 1 < int64_t(change.size()))
-      change[last + 1] -= getBytes(value.getType());
+int64_t Chain::getCrossing(unsigned cut) {
+  auto [found, isNew] = crossing.try_emplace(cut, 0);
+  if (isNew) {
+    SectionMap sections;
+    for (auto [op, rank] : ranksOfOps)
+      sections[op] = rank >= cut;
+    Block &block = step.getBody().front();
+    found->second = countCrossing(block, sections, findMoves(block, sections));
   }
-  crossing.assign(size() + 1, 0);
-  for (unsigned i = 1; i < size(); ++i)
-    crossing[i] = crossing[i - 1] + change[i];
+  return found->second;
 }
 
 static unsigned countCommonModules(StringRef first, StringRef second) {
@@ -185,7 +183,6 @@ Chain::Chain(func::FuncOp step) : step(step) {
     flopsBefore.push_back(flopsBefore[i] + flops[i]);
     usedBefore.push_back(usedBefore[i] + used[i]);
   }
-  countBytes();
   depth.assign(size() + 1, 0);
   for (unsigned i = 1; i < size(); ++i)
     depth[i] = countCommonModules(getName(i - 1), getName(i));
@@ -254,9 +251,12 @@ Borders Cutter::run() {
         if (own > limit)
           break;
         auto [bytes, depth, squares] = best[begin];
-        Cost cost(bytes + chain.crossing[begin], depth + chain.depth[begin],
+        double left = getFlops(begin, size) / (number - section);
+        if (!isSection(begin, end) || bytes == kNever || left > limit)
+          continue;
+        Cost cost(bytes + chain.getCrossing(begin), depth + chain.depth[begin],
                   squares + own * own);
-        if (!isSection(begin, end) || cost >= next[end])
+        if (cost >= next[end])
           continue;
         next[end] = cost;
         from[section][end] = begin;

@@ -25,7 +25,9 @@ def AssignSectionsPass : Pass<"tandem-assign-sections", "::mlir::ModuleOp"> {
     `4@0,1,1,0` says on which points they lie, else section i lies on point i modulo the
     points.
 
-    A forward operator is in the last section that it reads of. A backward operator
+    A forward operator is in the last section that it reads of. One without parameters,
+    as a normalization in front of a layer with a skip connection, is where it is read,
+    if fewer bytes cross then, and so are the operators of its gradient. A backward operator
     is where its result is read, or further back in the order of sections, where
     what it reads is kept. What reads no section is in none: each point computes it.
     A sum over values of several sections outside of the loops is in none either.
