@@ -156,6 +156,18 @@ def test_frozen_layers(frozen):
     assert_equals_eager(masked_loss, batches(), make, mesh={"pipe": 4}, accumulate=2)
 
 
+def test_an_order_places_sections(tmp_path):
+    """In a V; the plan alone makes it again."""
+    path, plan = tmp_path / "v.csv", tmp_path / "plan.txt"
+    path.write_text("0F0,0F1,3F0,3B0,3F1,3B1,0B0,0B1\n1F0,2F0,1F1,2F1,2B0,1B0,2B1,1B1\n")
+    options = dict(mesh={"pipe": 2}, accumulate=2)
+    step = assert_equals_eager(masked_loss, batches(), deep, sections=4, order=path, **options)
+    points = {a.name: a.form.at[0].point for a in step.program.arguments if a.role == "parameter"}
+    assert [points[f"{layer}.0.weight"] for layer in range(4)] == [0, 1, 1, 0]
+    plan.write_text(step.compiled.plan)
+    assert compile_step(masked_loss, batches()[0], deep, plan=plan, **options).bytes == step.bytes
+
+
 def test_says_what_is_wrong():
     def refuses(message, **options):
         with pytest.raises(CompileError, match=message):
