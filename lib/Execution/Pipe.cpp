@@ -196,6 +196,10 @@ bool PipeTaker::findAxis() {
     return fail(who + ", but the mesh is '" + pipe.given +
                 "', expected one with '" + pipe.axis + "', such as '" +
                 pipe.axis + "=2'");
+  if (pipe.points >= orders::kMaxNumber)
+    return fail("the mesh is '" + pipe.given + "', expected fewer than " +
+                Twine(orders::kMaxNumber) + " points of the pipe axis '" +
+                pipe.axis + "'");
   return true;
 }
 
@@ -294,6 +298,10 @@ bool PipeTaker::takeSections() {
                                ",");
     return true;
   }
+  for (auto [section, globs] : llvm::enumerate(options.sections))
+    if (StringRef(globs).trim().empty())
+      return fail("section " + Twine(section) +
+                  " of sections is empty, expected names of parameters");
   for (auto [globs, point] : llvm::zip_equal(options.sections, *places))
     pipe.sections += globs + ":" + std::to_string(point) + ";";
   return true;
