@@ -2,6 +2,9 @@
 
 With `--search`, plans are found by searches, priced for a cluster with slow cores, instead of presets.
 
+With `--pipelines`, steps are pipelines: a set of cases that covers all pairs of model, points, microbatches, order, plan
+and type.
+
 With `--device cuda`, it runs on the GPU. Without a driver and without TANDEM_CUDA_LIBRARIES, it runs on the emulated GPU
 (build/emulator).
 
@@ -25,22 +28,32 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "python-bindings" / "tests"))
 
 
-def work(variant, dtypes, searches, device):
+def cases_of(kind):
+    import matrix
+
+    return {
+        "presets": matrix.all_cases,
+        "search": matrix.all_searches,
+        "pipelines": matrix.all_pipelines,
+    }[kind]()
+
+
+def work(variant, dtypes, kind, device):
     """In a process of its own: runs the cases of a model, one JSON line each."""
     import matrix
 
-    cases = matrix.all_searches() if searches else matrix.all_cases()
-    cases = [c for c in cases if c.variant == variant and c.dtype in dtypes]
-    for dtype in dict.fromkeys(case.dtype for case in cases):
+    cases = [c for c in cases_of(kind) if c.variant == variant and c.dtype in dtypes]
+    for captured in dict.fromkeys((case.dtype, case.batch) for case in cases):
         subject = None
         for case in cases:
-            if case.dtype == dtype:
+            if (case.dtype, case.batch) == captured:
                 subject = subject or matrix.subject_of(case)
                 print(json.dumps(matrix.run_case(case, subject, device=device)), flush=True)
 
 
 def describe(row):
     what = f"{row['variant']:16} {row['dtype']:9} {row['search'] or row['plan']:16} {row['mesh'] or 'one rank':16} {row['micro']:5}"
+    what += f" {row['accumulate']:3} {row['order']:11}" if row["order"] else ""
     verdict = "ok" if row["passed"] else "FAILED"
     worst = f"{row['used']:.0e}" if row["used"] is not None else "-"
     return f"{what}  {verdict:6} {worst:>8} {row['seconds']:6.1f} s"
@@ -54,11 +67,11 @@ def explain(row):
     )
 
 
-def start(variant, dtypes, searches, device):
+def start(variant, dtypes, kind, device):
     """Runs a model's process and prints its rows as they come."""
     command = [sys.executable, __file__, "--worker", variant, "--dtypes", ",".join(dtypes)]
     command += ["--device", device]
-    command += ["--search"] if searches else []
+    command += [] if kind == "presets" else [f"--{kind}"]
     rows = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout:
@@ -83,24 +96,27 @@ def main():
     parser.add_argument("--only", default="", help="models whose name has this in it")
     parser.add_argument("--dtypes", default="float64,float32,bfloat16,bf16")
     parser.add_argument("--search", action="store_true", help="plans of searches, not presets")
+    parser.add_argument("--pipelines", action="store_true", help="pipelines, in many orders")
+    parser.add_argument("--list", action="store_true", help="print the cases, and run none")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
     dtypes = options.dtypes.split(",")
+    kind = "search" if options.search else "pipelines" if options.pipelines else "presets"
     if options.worker:
-        return work(options.worker, dtypes, options.search, options.device)
-    import matrix
-
+        return work(options.worker, dtypes, kind, options.device)
+    cases = [case for case in cases_of(kind) if options.only in case.variant]
+    if options.list:
+        print("\n".join(map(str, cases)))
+        return 0
     if options.device == "cuda":
         print(f"on {choose_device()}", flush=True)
 
     begin = time.perf_counter()
-    variants = [variant for variant in matrix.VARIANTS if options.only in variant]
+    variants = list(dict.fromkeys(case.variant for case in cases))
     with ThreadPoolExecutor(options.jobs) as pool:
         results = list(
-            pool.map(
-                lambda variant: start(variant, dtypes, options.search, options.device), variants
-            )
+            pool.map(lambda variant: start(variant, dtypes, kind, options.device), variants)
         )
     rows = [row for found, _ in results for row in found]
     print(f"\n{'model':16} {'dtype':9} {'plan':16} {'mesh':16} micro  result    used   time")

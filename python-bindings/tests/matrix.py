@@ -10,6 +10,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import pipeline_matrix
 from tandem.capture.model_file import load_model_file
 from tandem.errors import TandemError
 from tandem.session.compile import compile_module
@@ -18,6 +19,7 @@ from tandem.verify.verify import judge, make_subject, run_step
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
+MODELS = ROOT / "python-bindings" / "tests" / "models"
 # Cores so slow that plans of small models communicate; it has four.
 SLOW_CORES = ROOT / "test" / "Cost" / "Inputs" / "slow-cores.yaml"
 # name: (file, size preset, --set)
@@ -50,6 +52,20 @@ class Case:
     micro: int = 1
     dtype: str = "float64"
     search: str = ""
+    # Of a pipeline.
+    accumulate: int = 1
+    order: str = ""
+
+    @property
+    def points(self):
+        """Of the pipe axis; 0 without one."""
+        sizes = dict(axis.split("=") for axis in filter(None, self.mesh.split(",")))
+        return int(sizes.get("pipe", 0))
+
+    @property
+    def batch(self):
+        """A batch that the microbatches of a pipeline divide; None: that of the model."""
+        return None if not self.points else 14 if self.accumulate == 7 else 16
 
     @property
     def ranks(self):
@@ -130,6 +146,17 @@ def all_searches():
     ]
 
 
+def all_pipelines():
+    """As Cases, those of `pipeline_matrix`."""
+    cases = []
+    for one in pipeline_matrix.pipeline_cases():
+        plan, axis = pipeline_matrix.BESIDE[one["beside"]]
+        mesh = ",".join(filter(None, [f"pipe={one['points']}", axis]))
+        more = {"accumulate": one["accumulate"], "order": one["order"]}
+        cases.append(Case(one["variant"], plan, mesh, 1, one["dtype"], **more))
+    return cases
+
+
 def cluster_file(ranks):
     """The slow cores, `ranks` of them, as a file that can be read while the tests run."""
     if ranks == 4:
@@ -149,10 +176,26 @@ def search_options(case):
     }
 
 
+def pipeline_options(case):
+    """Orders with a name have one section per point, those that are written have two."""
+    if not case.points:
+        return {}
+    if case.order in ("gpipe", "1f1b"):
+        return {"accumulate": case.accumulate, "order": case.order, "sections": case.points}
+    text = pipeline_matrix.write_order(case.order, case.points, case.accumulate)
+    path = Path(tempfile.gettempdir()) / f"tandem-order-{os.getpid()}.csv"
+    path.write_text(text)
+    return {"accumulate": case.accumulate, "order": path, "sections": 2 * case.points}
+
+
 def subject_of(case, steps=3):
-    file, preset, sizes = VARIANTS[case.variant]
+    variants = pipeline_matrix.VARIANTS if case.points else VARIANTS
+    file, preset, sizes = variants[case.variant]
+    if case.batch:
+        sizes = ",".join(filter(None, [sizes, f"batch={case.batch}"]))
     dtype, precision = ("float32", "bf16") if case.dtype == "bf16" else (case.dtype, None)
-    file = load_model_file(EXAMPLES / f"{file}.py", preset, sizes, dtype, precision)
+    folder = EXAMPLES if (EXAMPLES / f"{file}.py").exists() else MODELS
+    file = load_model_file(folder / f"{file}.py", preset, sizes, dtype, precision)
     return make_subject(file, steps)
 
 
@@ -164,6 +207,7 @@ def compile_case(case, subject, **options):
         plan=case.plan,
         micro=case.micro,
         **search_options(case),
+        **pipeline_options(case),
         **options,
     )
 

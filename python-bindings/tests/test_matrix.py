@@ -1,6 +1,9 @@
 """A part of the matrix in which every model, plan preset, number of ranks and of microbatches occurs."""
 
+import itertools
+
 import matrix
+import pipeline_matrix
 import pytest
 from matrix import Case
 
@@ -42,3 +45,40 @@ def test_bf16_has_every_model_preset_and_number_of_microbatches():
         assert {case.micro for case in cases if case.variant == variant} == {1, 2}
     presets = {plan for variant in matrix.VARIANTS for plan, _ in matrix._plans(variant)}
     assert {(case.plan, case.micro) for case in cases} == {(p, m) for p in presets for m in (1, 2)}
+
+
+# Models, points, microbatches, orders, plans and types of pipelines.
+PIPELINES = [
+    Case("gpt", "zero", "pipe=2,data=2", dtype="bf16", accumulate=1, order="interleaved"),
+    Case("llama", "tensor-parallel", "pipe=2,model=2", accumulate=7, order="vee"),
+    Case("bert_moe sgmoe", "data-parallel", "pipe=2", accumulate=4, order="gpipe"),
+    Case("gpt", "data-parallel", "pipe=4", dtype="float32", accumulate=8, order="1f1b"),
+    Case("unet", "data-parallel", "pipe=2,data=2", accumulate=4, order="1f1b"),
+    Case("encoder-decoder", "data-parallel", "pipe=2", accumulate=8, order="vee"),
+]
+
+
+@pytest.mark.parametrize("case", PIPELINES, ids=lambda case: f"{_name(case)}-{case.order}")
+def test_pipelines_equal_eager(case):
+    row = matrix.run_case(case, matrix.subject_of(case))
+    assert not row["error"]
+    assert row["passed"], row["failed"]
+
+
+def test_pipelines_have_every_pair_of_values():
+    cases, factors = pipeline_matrix.pipeline_cases(), pipeline_matrix.FACTORS
+    assert len(cases) <= 300 and cases == pipeline_matrix.pipeline_cases()
+    for one, two in itertools.combinations(set(factors) - {"variant", "beside"}, 2):
+        pairs = {(case[one], case[two]) for case in cases}
+        assert pairs == set(itertools.product(factors[one], factors[two]))
+    # Of plans, those that a model has.
+    found = {(case["variant"], case["beside"]) for case in cases}
+    assert len(found) == 3 * len(factors["variant"]) + 3 + 1
+
+
+def test_written_orders_run_every_action_once():
+    text = pipeline_matrix.write_order("vee", 2, 3)
+    rows = [row.split(",") for row in text.splitlines()]
+    assert [{entry[0] for entry in row} for row in rows] == [{"0", "3"}, {"1", "2"}]
+    actions = [f"{s}{kind}{m}" for s in range(4) for kind in "FB" for m in range(3)]
+    assert sorted(sum(rows, [])) == sorted(actions)

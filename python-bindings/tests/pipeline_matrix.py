@@ -1,0 +1,96 @@
+"""The matrix of pipelines: models, points, microbatches, orders, what lies beside the pipe axis, and types.
+
+`pipeline_cases()` covers every pair of values of two factors that go together. The choice is seeded, so the list
+is the same on every machine: `scripts/verify-matrix --pipelines --list` prints it.
+"""
+
+import itertools
+import random
+
+SEED = 42
+# name: (file, size preset, --set); `gpt` has tied embeddings.
+VARIANTS = {
+    "gpt": ("gpt", None, "layers=4,width=16,seq=8"),
+    "llama": ("llama", None, "layers=4,width=16,hidden=32,seq=8"),
+    "bert_moe sgmoe": ("bert_moe", None, "gate=sgmoe,layers=4,width=16,hidden=32,seq=8"),
+    "encoder-decoder": ("skipping", "encoder-decoder", ""),
+    "unet": ("skipping", "unet", ""),
+}
+# What is beside the pipe axis: (plan, axis).
+BESIDE = {
+    "alone": ("data-parallel", ""),
+    "data": ("data-parallel", "data=2"),
+    "zero": ("zero", "data=2"),
+    "model": ("tensor-parallel", "model=2"),
+    "experts": ("expert-parallel", "data=2"),
+}
+FACTORS = {
+    "variant": tuple(VARIANTS),
+    "points": (2, 4),
+    "accumulate": (1, 4, 7, 8),
+    "order": ("gpipe", "1f1b", "vee", "interleaved"),
+    "beside": tuple(BESIDE),
+    "dtype": ("float64", "float32", "bf16"),
+}
+
+
+def _fits(case):
+    """Whether a model has what the plan splits."""
+    if case.get("beside") == "model":
+        return case.get("variant", "gpt") in ("gpt", "llama", "bert_moe sgmoe")
+    return case.get("beside") != "experts" or "moe" in case.get("variant", "moe")
+
+
+def _pairs(case):
+    return set(itertools.combinations(case.items(), 2))
+
+
+def pipeline_cases(tries=30):
+    """Dicts with a value of each factor, such that every pair that fits is in one of them."""
+    choose, missing = random.Random(SEED), set()
+    for (one, ones), (two, twos) in itertools.combinations(FACTORS.items(), 2):
+        missing |= {((one, a), (two, b)) for a in ones for b in twos if _fits({one: a, two: b})}
+    cases = []
+    while missing:
+        start = dict(choose.choice(sorted(missing, key=str)))
+        candidates = []
+        for _ in range(tries):
+            case = {name: start.get(name, choose.choice(FACTORS[name])) for name in FACTORS}
+            candidates += [case] if _fits(case) else []
+        if candidates:
+            cases.append(max(candidates, key=lambda case: len(_pairs(case) & missing)))
+            missing -= _pairs(cases[-1])
+    return cases
+
+
+def place(order, points):
+    """The point of each section."""
+    if order == "vee":
+        return [*range(points), *reversed(range(points))]
+    return [*range(points), *range(points)]
+
+
+def write_order(order, points, microbatches):
+    """The text of an order with two sections per point: each point takes the first backward pass that can run,
+    else the first forward pass.
+    """
+    of, last = place(order, points), 2 * points - 1
+    rows, done = [[] for _ in range(points)], set()
+    waiting = [
+        (kind, s, m) for kind in "BF" for m in range(microbatches) for s in range(2 * points)
+    ]
+
+    def can_run(action):
+        kind, s, m = action
+        if kind == "F":
+            return s == 0 or ("F", s - 1, m) in done
+        return ("F", s, m) in done and (s == last or ("B", s + 1, m) in done)
+
+    while waiting:
+        ready = [action for action in waiting if can_run(action)]
+        begun = {of[action[1]]: action for action in reversed(ready)}
+        for point, (kind, s, m) in begun.items():
+            rows[point].append(f"{s}{kind}{m}")
+            waiting.remove((kind, s, m))
+        done |= set(begun.values())
+    return "".join(",".join(row) + "\n" for row in rows)
