@@ -318,6 +318,11 @@ bool PipeTaker::checkOthers() {
                 " beside sections on axis '" + pipe.axis +
                 "', expected 1: the microbatches of a pipeline are those of "
                 "accumulate");
+  if (options.timeline)
+    return fail("timeline is given beside sections on axis '" + pipe.axis +
+                "', each of which has a timeline of its own; expected a "
+                "prediction of the program by tandem-profile --price and "
+                "tandem-trace predict");
   return true;
 }
 
