@@ -33,9 +33,9 @@ PORT = launch.MASTER_PORT + 10
 
 
 class Peers:
-    """A process on each host that waits for requests (peers/worker.py)."""
+    """A process on each host that waits for requests, of a module such as peers/worker.py."""
 
-    def __init__(self, bed):
+    def __init__(self, bed, module="peers.worker"):
         self.bed = bed
         self.compared = {}  # rows, by model and rate
         path = os.pathsep.join([str(BUILD / "python"), os.path.dirname(os.path.dirname(__file__))])
@@ -45,7 +45,7 @@ class Peers:
             launch.start(
                 bed.network,
                 host,
-                [sys.executable, "-m", "peers.worker"],
+                [sys.executable, "-m", module],
                 launch.job_environment(bed.network, host, PORT) | common,
                 prompt=True,
                 stdin=subprocess.PIPE,

@@ -31,7 +31,7 @@ class Model:
         from tandem import export
         from tandem.capture.model_file import load_model_file
 
-        self.name, self.sizes = name, SIZES[name] | sizes
+        self.name, self.sizes = name, SIZES.get(name, {}) | sizes
         file = load_model_file(ROOT / f"examples/{name}.py", None, self.sizes, "float32")
         model, batches = file.make_model(), file.batches(STEPS + 1)
         self.module = export(model, file.loss, file.make_optimizer(model), batches[0])
@@ -189,9 +189,9 @@ class Bed:
         )
 
 
-def read_report(trace):
+def read_report(trace, skip=1):
     """What tandem-trace finds in a timeline, without the step that warms up."""
-    tool = [BUILD / "bin/tandem-trace", "report", trace, "--json", "--skip", "1"]
+    tool = [BUILD / "bin/tandem-trace", "report", trace, "--json", "--skip", skip]
     done = subprocess.run(list(map(str, tool)), capture_output=True, text=True)
     if done.returncode:
         fail(done.stderr.strip())

@@ -41,7 +41,7 @@ class Clock:
         self._left, self._cpu = time.perf_counter(), time.thread_time()
 
 
-class _Sleep(torch.autograd.Function):
+class Sleep(torch.autograd.Function):
     """A tensor of `shape` after `forward` seconds; gradients of all operands, zeros, after `backward`."""
 
     @staticmethod
@@ -86,7 +86,7 @@ class Schedule:
         self._pass_flops += flops
         share = self.seconds * flops / self.flops if self.flops else 0.0
         forward, backward = FORWARD_SHARE * share, (1 - FORWARD_SHARE) * share
-        return _Sleep.apply(self.clock, tuple(shape), forward, backward, *operands)
+        return Sleep.apply(self.clock, tuple(shape), forward, backward, *operands)
 
 
 def sleep_linear(schedule, x, weight, bias):

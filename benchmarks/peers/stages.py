@@ -1,0 +1,159 @@
+"""torch.distributed.pipelining on a host: reads what to run from standard input, a JSON object in a line.
+
+{"schedule": "Schedule1F1B", "sizes": {...}, "microbatches": 8, "layers": [2, 2, 2, 2], "steps": 7, ...}
+
+With "actions", seconds of [F, B] of each section, and "update", seconds of each point, modules sleep: rank 0 answers
+with the seconds of steps. Without, they compute: it answers with losses. With "order": the order. Section s is on point s modulo the hosts.
+"""
+
+import json
+import os
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from tandem.capture.model_file import load_model_file
+from torch import nn
+from torch.distributed import pipelining
+from torch.distributed.pipelining import schedules
+
+from . import sleeping
+from .worker import ROOT, WARM_UP
+
+
+class Layers(nn.Module):
+    """A section of examples/llama.py."""
+
+    def __init__(self, module, model, first, count):
+        super().__init__()
+        self._rotary, self._size, self._theta = module.rotary, model.size, model.theta
+        self.tokens = model.tokens if first == 0 else nn.Identity()
+        self.layers = model.layers[first : first + count]
+        is_last = first + count == len(model.layers)
+        self.after = nn.Sequential(model.norm, model.head) if is_last else nn.Identity()
+
+    def forward(self, x):
+        x = self.tokens(x)
+        cos, sin = self._rotary(x.shape[1], self._size, self._theta, x.dtype)
+        for layer in self.layers:
+            x = layer(x, cos, sin)
+        return self.after(x)
+
+
+class Sleeping(nn.Module):
+    """A section whose F and B take the given seconds and give a tensor of `shape`."""
+
+    def __init__(self, clock, shape, seconds):
+        super().__init__()
+        self._clock, self._shape, self._seconds = clock, shape, seconds
+        self.weight = nn.Parameter(torch.zeros(1))
+
+    def forward(self, x):
+        return sleeping.Sleep.apply(self._clock, self._shape, *self._seconds, x, self.weight)
+
+
+def make_sections(request, file, model, clock):
+    """Those of this point, by their numbers."""
+    rank, points = dist.get_rank(), dist.get_world_size()
+    sizes, layers = request["sizes"], request["layers"]
+    rows = sizes["batch"] // request["microbatches"]
+    for number in range(rank, len(layers), points):
+        if "actions" not in request:
+            yield number, Layers(file.module, model, sum(layers[:number]), layers[number])
+            continue
+        width = 256 if number == len(layers) - 1 else sizes["width"]
+        yield (
+            number,
+            Sleeping(clock, (rows, sizes["seq"], width), request["actions"][number]),
+        )
+
+
+def make_loss(request):
+    if "actions" in request:  # its time is that of the last section
+        return lambda logits, targets: logits[0, 0, 0]
+    return lambda logits, targets: F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+
+def make_schedule(request, sections):
+    kind = getattr(schedules, request["schedule"])
+    stages = [
+        pipelining.PipelineStage(module, number, len(request["layers"]), device=torch.device("cpu"))
+        for number, module in sections
+    ]
+    is_single = issubclass(kind, schedules.PipelineScheduleSingle)
+    return kind(
+        stages[0] if is_single else stages, request["microbatches"], loss_fn=make_loss(request)
+    )
+
+
+def run(request):
+    timed, clock = "actions" in request, sleeping.Clock()
+    sizes = {key: request["sizes"][key] for key in ("batch", "seq")} if timed else request["sizes"]
+    file = load_model_file(ROOT / "examples/llama.py", None, sizes, "float32")
+    sections = list(make_sections(request, file, None if timed else file.make_model(), clock))
+    schedule = make_schedule(request, sections)
+    if "order" in request:
+        rows = schedule.pipeline_order
+        return {"order": [[str(a or "") for a in rows[point]] for point in sorted(rows)]}
+    step = Step(schedule, sections)
+    batches = file.batches(request["steps"] + (WARM_UP if timed else 0))
+    if not timed:
+        optimizer = file.module.optimizer(nn.ModuleList(module for _, module in sections))
+        return {"losses": [step.train(*batch, optimizer) for batch in batches]}
+    update = request["update"][dist.get_rank()]
+    return {"seconds": [step.sleep(*batch, clock, update) for batch in batches][WARM_UP:]}
+
+
+class Step:
+    def __init__(self, schedule, sections):
+        self._schedule, self._sections = schedule, sections
+        numbers = [number for number, _ in sections]
+        self._is_first = 0 in numbers
+        stages = getattr(schedule, "_stages", None) or [schedule._stage]
+        self._is_last = any(stage.is_last for stage in stages)
+
+    def run(self, tokens, targets):
+        """The losses of the microbatches, on the last point."""
+        for _, module in self._sections:
+            module.zero_grad(set_to_none=True)
+        losses = [] if self._is_last else None
+        self._schedule.step(
+            *([tokens] if self._is_first else []),
+            target=targets if self._is_last else None,
+            losses=losses,
+            return_outputs=False,
+        )
+        return losses
+
+    def train(self, tokens, targets, optimizer):
+        losses = self.run(tokens, targets)
+        optimizer.step()
+        loss = torch.stack(losses).mean().detach() if losses else torch.zeros(())
+        dist.all_reduce(loss)
+        return loss.item()
+
+    def sleep(self, tokens, targets, clock, update):
+        clock.start()
+        begin = time.perf_counter()
+        self.run(tokens, targets)
+        clock.sleep(update)
+        return time.perf_counter() - begin
+
+
+def main():
+    torch.set_num_threads(1)
+    # What libraries print is no answer.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    dist.init_process_group("gloo")
+    for line in sys.stdin:
+        result = run(json.loads(line))
+        if dist.get_rank() == 0:
+            print(json.dumps(result), file=answers, flush=True)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,268 @@
+"""Pipelines on emulated hosts: predicted and measured steps, and torch.distributed.pipelining beside them. Needs root.
+
+prediction    five pipelines over four hosts at 1 Gbit/s: predicted and measured seconds of a step
+peers         losses of torch.distributed.pipelining, computed; then its steps with sleeping modules of the same seconds
+
+Computation is timed (tandem-run --times). Interleaved orders are those of torch's schedule. Leaves Programs and traces in build/bench/pipeline.
+"""
+
+import json
+import re
+import signal
+import statistics
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import harness
+from harness import BUILD, fail
+from overlap.contest import Peers
+from overlap.steps import STEPS, Bed, Compiled, Model, read_report
+from testbed import Network, TestbedError, format_rate
+from testbed.cores import sample_quietly
+
+HOSTS, RATE = 4, "1gbit"
+SIZES = {
+    "gpt": dict(layers=8, width=256, heads=4, seq=64, batch=32, dropout=0.0),
+    "llama": dict(layers=8, width=256, heads=4, kv_heads=2, hidden=512, seq=64, batch=32),
+}
+# Devices are so many times as slow as those of overlap/cluster.py, so that steps take some tenths of a second.
+SCALE = 2.0
+SCHEDULES = {
+    "1f1b": "Schedule1F1B",
+    "gpipe": "ScheduleGPipe",
+    "interleaved": "ScheduleInterleaved1F1B",
+}
+EVEN, UNEVEN, INTERLEAVED = (2, 2, 2, 2), (1, 3, 2, 2), (1,) * 8
+CLOSE, OF_CASES, AT_MOST, LEAST_SECONDS = 0.05, 4, 0.08, 0.2
+OF_PEER, LOSS_TOLERANCE = 1.02, 1e-5
+SMALL = dict(layers=8, width=32, heads=4, kv_heads=2, hidden=64, seq=16, batch=8)
+
+
+@dataclass
+class Case:
+    """A pipeline: `layers` of each section, in the order of the data."""
+
+    model: str
+    microbatches: int
+    order: str = "1f1b"
+    layers: tuple = EVEN
+
+    def __str__(self):
+        sections = "+".join(map(str, self.layers))
+        return f"{self.model} {sections} layers, {self.order}, {self.microbatches} microbatches"
+
+    def pins(self):
+        import tandem
+
+        first = 0
+        for point, count in enumerate(self.layers):
+            globs = ",".join(f"layers.{layer}.*" for layer in range(first, first + count))
+            yield tandem.pin(globs, pipe=f"at({point % HOSTS})")
+            first += count
+
+
+PREDICTED = (
+    Case("gpt", 4),
+    Case("gpt", 8),
+    Case("gpt", 16),
+    Case("llama", 8, "gpipe"),
+    Case("llama", 8, layers=UNEVEN),
+)
+BESIDE_PEERS = (
+    Case("gpt", 4),
+    Case("gpt", 8),
+    Case("gpt", 16),
+    Case("gpt", 8, "gpipe"),
+    Case("gpt", 8, "interleaved", INTERLEAVED),
+    Case("llama", 8),
+)
+
+
+class PipelineBed(Bed):
+    """A bed whose Programs are pipelines; `orders` are files, by name."""
+
+    orders = {}
+
+    def compile_case(self, case, model):
+        from tandem.session.compile import compile_module
+
+        compiled = compile_module(
+            model.module,
+            "step.mlir",
+            mesh=f"pipe={self.network.hosts}",
+            accumulate=case.microbatches,
+            pins=list(case.pins()),
+            order=self.orders.get(case.order, case.order),
+        )
+        sections = "".join(map(str, case.layers))
+        name = f"{case.model}-{model.sizes['layers']}-{sections}-{case.order}-{case.microbatches}"
+        program = self.folder / f"{name}.tdm"
+        program.write_bytes(compiled.bytes)
+        return Compiled(model, case.order, case.microbatches, program, None)
+
+    def predict(self, compiled):
+        """What tandem-trace reports of the predicted timeline of a step."""
+        predicted = compiled.program.with_suffix(".predicted.json")
+        tool = [BUILD / "bin/tandem-trace", "predict", compiled.program, "-o", predicted]
+        done = subprocess.run(
+            list(map(str, [*tool, "--times", self.price(compiled, SCALE)])),
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode:
+            fail(done.stderr.strip())
+        return read_report(predicted, skip=0)
+
+
+def make_models(bed):
+    return {name: Model(name, bed.folder, **sizes) for name, sizes in SIZES.items()}
+
+
+def measure_case(bed, case, model):
+    compiled = bed.compile_case(case, model)
+    predicted = bed.predict(compiled)
+    measured = bed.measure(compiled, SCALE)
+    bubble = [
+        (mine["bubble"], theirs["bubble"])
+        for mine, theirs in zip(predicted["points"], measured.report["points"], strict=True)
+    ]
+    return {
+        "case": str(case),
+        "predicted": predicted["total"]["seconds"],
+        "measured": measured.seconds,
+        "least": min(measured.all_seconds),
+        "most": max(measured.all_seconds),
+        "bubbles predicted, measured": bubble,
+    }
+
+
+def measure_prediction(bed, models, report):
+    rows = []
+    for case in PREDICTED:
+        row = measure_case(bed, case, models[case.model])
+        row["error"] = row["predicted"] / row["measured"] - 1
+        rows.append(row)
+        pairs = ", ".join(f"{a:.1%} {b:.1%}" for a, b in row["bubbles predicted, measured"])
+        print(
+            f"{row['case']}: predicted {1e3 * row['predicted']:.1f} ms, measured {1e3 * row['measured']:.1f} ms"
+            f" ({row['error']:+.1%}; {1e3 * row['least']:.1f} to {1e3 * row['most']:.1f}); bubbles {pairs}",
+            flush=True,
+        )
+    report.add("prediction of pipelines", rows)
+    errors = [abs(row["error"]) for row in rows]
+    close = sum(error <= CLOSE for error in errors)
+    report.claim(
+        f"{close} of {len(rows)} predictions are within {CLOSE:.0%}, at least {OF_CASES}",
+        close >= OF_CASES,
+    )
+    report.limit("largest error of a prediction", 100 * max(errors), 100 * AT_MOST, "%")
+    least = min(row["measured"] for row in rows)
+    report.claim(f"every step takes {LEAST_SECONDS} s and more", least >= LEAST_SECONDS)
+
+
+def get_actions(bed, compiled, case, report):
+    """Seconds of [F, B] of each section, and of what each point does besides, as the table has them."""
+    table = json.loads(bed.price(compiled, SCALE).read_text())["seconds"]
+    actions, update = [[0.0, 0.0] for _ in case.layers], [0.0 for _ in table]
+    for command in report["commands"]:
+        program = command["rank_program"]
+        seconds = table[program].get(str(command["id"]), 0.0)
+        action = re.match(r"(\d+)([FBIW])\d+ ", command["name"])
+        if action:
+            actions[int(action[1])][action[2] != "F"] += seconds / case.microbatches
+        else:
+            update[program] += seconds
+    return {"actions": actions, "update": update}
+
+
+def ask(peers, case, sizes, **request):
+    return peers.ask(
+        schedule=SCHEDULES[case.order],
+        sizes=sizes,
+        microbatches=case.microbatches,
+        layers=case.layers,
+        **request,
+    )
+
+
+def write_order(bed, peers, case, sizes):
+    """The order of torch's schedule, for a case that no name of ours has."""
+    rows = ask(peers, case, sizes, order=True, actions=[[0, 0]] * len(case.layers))["order"]
+    path = bed.folder / f"{case.order}.csv"
+    path.write_text("".join(",".join(row) + "\n" for row in rows))
+    bed.orders = {case.order: str(path)}
+
+
+def compare_losses(bed, peers):
+    """Ends the process where Tandem's and those of torch.distributed.pipelining differ."""
+    model, rows = Model("llama", bed.folder, **SMALL), []
+    for order, layers in (("1f1b", EVEN), ("gpipe", EVEN), ("interleaved", INTERLEAVED)):
+        case = Case("llama", 4, order, layers)
+        if order == "interleaved":
+            write_order(bed, peers, case, model.sizes)
+        compiled = bed.compile_case(case, model)
+        command = [BUILD / "bin/tandem-run", compiled.program, "--data", model.data]
+        own = re.findall(r"loss (\S+)", bed.run([*command, "--steps", STEPS])[0])
+        found = ask(peers, case, model.sizes, steps=STEPS)["losses"]
+        largest = max(abs(float(a) - b) / abs(b) for a, b in zip(own, found, strict=True))
+        if largest > LOSS_TOLERANCE:
+            fail(f"{case}: losses {own} of Tandem and {found} differ, expected equal ones")
+        print(f"{case}: {STEPS} losses are those of Tandem within {largest:.1e}")
+        rows.append({"case": str(case), "steps": STEPS, "difference": largest})
+    return rows
+
+
+def measure_beside(bed, peers, case, model):
+    if case.order == "interleaved":
+        write_order(bed, peers, case, model.sizes)
+    compiled = bed.compile_case(case, model)
+    actions = get_actions(bed, compiled, case, bed.predict(compiled))
+    own = bed.measure(compiled, SCALE)
+    found = sample_quietly(lambda: ask(peers, case, model.sizes, steps=STEPS, **actions))
+    theirs = statistics.median(found["seconds"])
+    row = {
+        "case": str(case),
+        "Tandem": own.seconds,
+        "torch": theirs,
+        "of torch": own.seconds / theirs,
+    }
+    print(
+        f"{case}: Tandem {1e3 * own.seconds:.1f} ms, torch {1e3 * theirs:.1f} ms ({row['of torch']:.3f} of its time)",
+        flush=True,
+    )
+    return row
+
+
+def measure_peers(bed, models, report):
+    with Peers(bed, "peers.stages") as peers:
+        report.add("losses of pipelines, computed", compare_losses(bed, peers))
+        rows = [measure_beside(bed, peers, case, models[case.model]) for case in BESIDE_PEERS]
+    report.add("torch.distributed.pipelining", rows)
+    for row in rows:
+        report.limit(f"{row['case']}: of torch's time", row["of torch"], OF_PEER, "")
+
+
+def main():
+    parser = harness.make_parser(__doc__)
+    parser.add_argument("--only", action="append", choices=("prediction", "peers"))
+    options = parser.parse_args()
+    # So that hosts are removed on the way.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    report, parts = harness.Report(), options.only or ("prediction", "peers")
+    try:
+        with Network(HOSTS, RATE) as network:
+            bed = PipelineBed(network, BUILD / "bench/pipeline")
+            print(f"{HOSTS} hosts, links of {format_rate(network.rate)}; computation is timed")
+            models = make_models(bed)
+            if "prediction" in parts:
+                measure_prediction(bed, models, report)
+            if "peers" in parts:
+                measure_peers(bed, models, report)
+    except TestbedError as error:
+        fail(error)
+    report.finish(options)
+
+
+if __name__ == "__main__":
+    main()
