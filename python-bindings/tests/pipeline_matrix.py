@@ -12,7 +12,7 @@ SEED = 42
 VARIANTS = {
     "gpt": ("gpt", None, "layers=4,width=16,seq=8"),
     "llama": ("llama", None, "layers=4,width=16,hidden=32,seq=8"),
-    "bert_moe sgmoe": ("bert_moe", None, "gate=sgmoe,layers=4,width=16,hidden=32,seq=8"),
+    "bert_moe sgmoe": ("bert_moe", None, "gate=sgmoe,layers=4"),
     "encoder-decoder": ("skipping", "encoder-decoder", ""),
     "unet": ("skipping", "unet", ""),
 }
