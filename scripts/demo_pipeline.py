@@ -20,6 +20,8 @@ SIZES = "layers=4,width=256,heads=4,seq=128,batch=32,dropout=0.0"
 # Of actions, as in the picture: code of a colour of terminals.
 COLOURS = {"F": 44, "I": 43, "B": 41, "W": 42, "U": 45}
 COLUMNS = 78
+# Kinds of events that wait for other points.
+WAITING = ("wait", "transfer", "check_finite")
 
 
 def load():
@@ -64,18 +66,27 @@ def predict(program, timeline):
 
 
 def spans_of(timeline):
-    """{rank: (begin, end, action) of each computing command}; times in microseconds, the first is 0."""
+    """{rank: [(begin, end, action)]} of computing commands in time order; times in microseconds, the first is 0.
+
+    What a point computes behind its last pass is its update, U.
+    """
     spans = {}
     for event in json.loads(timeline.read_text())["traceEvents"]:
-        action = re.match(r"\d+([FIBWU])", event["name"])
-        if event["ph"] == "X" and event["cat"] != "wait" and action:
-            span = (event["ts"], event["ts"] + event["dur"], action[1])
+        if event["ph"] == "X" and event["cat"] not in WAITING:
+            action = re.match(r"\d+([FIBWU])", event["name"])
+            span = (event["ts"], event["ts"] + event["dur"], action[1] if action else "U")
             spans.setdefault(event["pid"], []).append(span)
     first = min(begin for of_rank in spans.values() for begin, _, _ in of_rank)
-    return {
-        rank: [(begin - first, end - first, action) for begin, end, action in of_rank]
-        for rank, of_rank in sorted(spans.items())
-    }
+    result = {}
+    for rank, of_rank in sorted(spans.items()):
+        of_rank.sort()
+        last = max(begin for begin, _, action in of_rank if action != "U")
+        result[rank] = [
+            (begin - first, end - first, action)
+            for begin, end, action in of_rank
+            if action != "U" or begin > last
+        ]
+    return result
 
 
 def row_of(spans, width):
