@@ -73,7 +73,7 @@ def test_pipelines_have_every_pair_of_values():
         assert pairs == set(itertools.product(factors[one], factors[two]))
     # Of plans, those that a model has.
     found = {(case["variant"], case["beside"]) for case in cases}
-    assert len(found) == 3 * len(factors["variant"]) + 3 + 1
+    assert len(found) == 3 * len(factors["variant"]) + 4 + 2
 
 
 def test_written_orders_run_every_action_once():
