@@ -55,6 +55,10 @@ PIPELINES = [
     Case("gpt", "data-parallel", "pipe=4", dtype="float32", accumulate=8, order="1f1b"),
     Case("unet", "data-parallel", "pipe=2,data=2", accumulate=4, order="1f1b"),
     Case("encoder-decoder", "data-parallel", "pipe=2", accumulate=8, order="vee"),
+    # A tied parameter is gathered for a later section; sections of one sum; what others read moves.
+    Case("gpt", "zero", "pipe=4,data=2", accumulate=1, order="1f1b"),
+    Case("gpt", "data-parallel", "pipe=4,data=2", accumulate=7, order="interleaved"),
+    Case("bert_moe narrow", "expert-parallel", "pipe=2,data=2", accumulate=7, order="vee"),
 ]
 
 

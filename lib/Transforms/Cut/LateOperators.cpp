@@ -16,11 +16,14 @@
 #include "tandem/Analysis/Bytes.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "llvm/ADT/SetVector.h"
-#include <map>
 #include <set>
 
 using namespace mlir;
 using namespace tandem;
+
+namespace {
+using Move = std::pair<Operation *, int64_t>;
+} // namespace
 
 static bool isOf(Operation &op, nn::PassKind pass) {
   return nn::getPass(&op) == pass && isa<nn::NNDialect>(op.getDialect());
@@ -59,19 +62,53 @@ findReader(Operation &op, const SectionMap &sections, const SectionMap &late) {
   return first;
 }
 
-/// Forward operators, without parameters, whose results later sections alone
-/// read, and the first of these sections.
-static SectionMap findLate(Block &block, const SectionMap &sections) {
+/// Whether `op` depends on the data, in a step whose inputs are `ofData`, with
+/// what was found of the operators before it.
+static bool addDependent(Operation &op, llvm::DenseSet<Value> &ofData) {
+  bool depends = llvm::any_of(op.getOperands(), [&](Value operand) {
+    return ofData.contains(operand);
+  });
+  if (depends)
+    ofData.insert(op.result_begin(), op.result_end());
+  return depends;
+}
+
+/// Whether a section keeps an operator that depends on the data.
+static bool keepsOperator(Block &block, const SectionMap &sections,
+                          const SectionMap &late, int64_t section) {
+  auto step = cast<func::FuncOp>(block.getParentOp());
+  llvm::DenseSet<Value> ofData;
+  for (BlockArgument argument : block.getArguments())
+    if (nn::getRole(step.getArgAttrDict(argument.getArgNumber())) ==
+        nn::Role::Input)
+      ofData.insert(argument);
+  for (Operation &op : block)
+    if (isForward(op) && addDependent(op, ofData) &&
+        sections.lookup_or(&op, -1) == section && !late.contains(&op))
+      return true;
+  return false;
+}
+
+/// Forward operators of `section`, without parameters, whose results later
+/// sections alone read, and the first of these sections.
+static SmallVector<Move> findLate(Block &block, const SectionMap &sections,
+                                  int64_t section) {
   SectionMap late;
+  SmallVector<Move> candidates;
   for (Operation &op : llvm::reverse(block)) {
     auto own = sections.find(&op);
-    if (own == sections.end() || !isForward(op) || readsArgument(op))
+    if (own == sections.end() || own->second != section || !isForward(op) ||
+        readsArgument(op))
       continue;
     auto reader = findReader(op, sections, late);
-    if (reader && *reader > own->second)
+    if (reader && *reader > section) {
       late[&op] = *reader;
+      candidates.emplace_back(&op, *reader);
+    }
   }
-  return late;
+  if (!candidates.empty() && !keepsOperator(block, sections, late, section))
+    candidates.clear();
+  return candidates;
 }
 
 /// Of one value, once for each other section that reads it in the same pass.
@@ -101,10 +138,6 @@ int64_t tandem::countCrossing(Block &block, const SectionMap &sections,
   return bytes;
 }
 
-namespace {
-using Move = std::pair<Operation *, int64_t>;
-} // namespace
-
 /// The first ones of `candidates`, as many as let the fewest bytes cross.
 static void addMoves(ArrayRef<Move> candidates, const SectionMap &sections,
                      SectionMap &moves) {
@@ -132,26 +165,28 @@ static void addMoves(ArrayRef<Move> candidates, const SectionMap &sections,
   moves.insert(candidates.begin(), candidates.begin() + best);
 }
 
-/// Those of each section by themselves.
-static SectionMap chooseMoves(ArrayRef<Move> candidates,
-                              const SectionMap &sections) {
-  std::map<int64_t, SmallVector<Move>> bySection;
-  for (const Move &move : candidates)
-    bySection[sections.lookup(move.first)].push_back(move);
-  SectionMap moves;
-  for (const auto &[section, own] : bySection)
-    addMoves(own, sections, moves);
+/// Section by section, from the last to the first: where an operator of a later
+/// one is in the end is known before what it reads, or gives, is looked at.
+static SectionMap chooseMoves(
+    const SectionMap &sections,
+    llvm::function_ref<SmallVector<Move>(const SectionMap &, int64_t)> find) {
+  std::set<int64_t, std::greater<>> numbers;
+  for (auto [op, section] : sections)
+    numbers.insert(section);
+  SectionMap current = sections, moves;
+  for (int64_t section : numbers) {
+    SectionMap own;
+    addMoves(find(current, section), current, own);
+    for (auto [op, later] : own)
+      current[op] = moves[op] = later;
+  }
   return moves;
 }
 
-/// In reverse: what reads one that moves has moved.
 SectionMap tandem::findMoves(Block &block, const SectionMap &sections) {
-  SectionMap late = findLate(block, sections);
-  SmallVector<Move> candidates;
-  for (Operation &op : llvm::reverse(block))
-    if (auto found = late.find(&op); found != late.end())
-      candidates.push_back(*found);
-  return chooseMoves(candidates, sections);
+  return chooseMoves(sections, [&](const SectionMap &current, int64_t section) {
+    return findLate(block, current, section);
+  });
 }
 
 //===----------------------------------------------------------------------===//
@@ -199,49 +234,54 @@ findSender(Operation &op, const SectionMap &sections, const SectionMap &moved) {
 }
 
 namespace {
-/// Collects what can follow gradients to the section that they come from.
+/// Collects what of a section can follow gradients to the later one that they
+/// come from.
 class GradientMoves {
 public:
-  GradientMoves(const SectionMap &sections) : sections(sections) {}
+  GradientMoves(const SectionMap &sections, int64_t section)
+      : sections(sections), section(section) {}
   void add(Operation &op);
 
   SmallVector<Move> candidates;
 
 private:
-  bool canMove(Operation &op, int64_t section) const;
-  void move(Operation &op, int64_t section);
+  bool canMove(Operation &op, int64_t to) const;
+  void move(Operation &op, int64_t to);
 
   const SectionMap &sections;
+  int64_t section;
   SectionMap moved;
 };
 } // namespace
 
 /// All that `op` reads is a gradient, or is there.
-bool GradientMoves::canMove(Operation &op, int64_t section) const {
+bool GradientMoves::canMove(Operation &op, int64_t to) const {
   return llvm::all_of(op.getOperands(), [&](Value operand) {
     Operation *maker = operand.getDefiningOp();
     if (!maker || !isBackward(*maker))
-      return isThere(operand, section, sections);
-    return !isOfKept(*maker) || canMove(*maker, section);
+      return isThere(operand, to, sections);
+    return !isOfKept(*maker) || canMove(*maker, to);
   });
 }
 
-void GradientMoves::move(Operation &op, int64_t section) {
+void GradientMoves::move(Operation &op, int64_t to) {
   for (Value operand : op.getOperands())
     if (Operation *maker = operand.getDefiningOp();
         maker && isBackward(*maker) && isOfKept(*maker) &&
-        sections.contains(maker) && sections.lookup(maker) != section &&
+        sections.contains(maker) && sections.lookup(maker) != to &&
         !moved.contains(maker))
-      move(*maker, section);
-  moved[&op] = section;
-  candidates.emplace_back(&op, section);
+      move(*maker, to);
+  moved[&op] = to;
+  candidates.emplace_back(&op, to);
 }
 
 void GradientMoves::add(Operation &op) {
+  auto own = sections.find(&op);
   bool isReturned = llvm::any_of(op.getUsers(), [](Operation *user) {
     return user->hasTrait<OpTrait::IsTerminator>();
   });
-  if (!isBackward(op) || !sections.contains(&op) || isReturned || isOfKept(op))
+  if (own == sections.end() || own->second != section || !isBackward(op) ||
+      isReturned || isOfKept(op))
     return;
   auto sender = findSender(op, sections, moved);
   if (sender && canMove(op, *sender))
@@ -249,8 +289,10 @@ void GradientMoves::add(Operation &op) {
 }
 
 SectionMap tandem::findGradientMoves(Block &block, const SectionMap &sections) {
-  GradientMoves moves(sections);
-  for (Operation &op : block)
-    moves.add(op);
-  return chooseMoves(moves.candidates, sections);
+  return chooseMoves(sections, [&](const SectionMap &current, int64_t section) {
+    GradientMoves moves(current, section);
+    for (Operation &op : block)
+      moves.add(op);
+    return moves.candidates;
+  });
 }

@@ -38,7 +38,9 @@ public:
   SectionPlacer(func::FuncOp step, MeshAttr before, MeshAttr mesh,
                 unsigned axis, ArrayRef<int64_t> points)
       : step(step), block(step.getBody().front()), before(before), mesh(mesh),
-        axis(axis), points(points) {}
+        axis(axis), points(points),
+        hasLoops(llvm::any_of(
+            block, [](Operation &op) { return getLoop(&op).has_value(); })) {}
   void run();
 
 private:
@@ -51,6 +53,7 @@ private:
   AxisForm choose(Operation *op) const;
   Value change(Value value, AxisForm form, Operation *reader);
   void placeOperand(OpOperand &operand, AxisForm form);
+  bool isIterated(Operation *op) const;
   void inheritSection(Operation *op);
   void place(Operation *op);
   void placeArguments();
@@ -61,6 +64,7 @@ private:
   MeshAttr before, mesh;
   unsigned axis;
   ArrayRef<int64_t> points;
+  bool hasLoops;
   /// Values in another form of the axis, by its code.
   llvm::DenseMap<std::pair<Value, int64_t>, Value> changed;
 };
@@ -185,14 +189,22 @@ static std::optional<int64_t> findReaders(Operation *op, bool isBackward) {
   return first;
 }
 
-/// What `shard` added in a loop, as a parameter that is gathered, is in the
-/// section that reads it; other additions are where they read.
+/// Whether each microbatch has what `op` makes. A step without loops is one
+/// microbatch.
+bool SectionPlacer::isIterated(Operation *op) const {
+  if (!hasLoops)
+    return nn::getPass(op) != nn::PassKind::Update;
+  return getLoop(op) && !isCarried(op);
+}
+
+/// What `shard` added for each microbatch, as a parameter that is gathered, is
+/// in the section that reads it; other additions are where they read.
 void SectionPlacer::inheritSection(Operation *op) {
   if (getInteger(op, kSectionAttrName))
     return;
   bool isBackward = nn::getPass(op) == nn::PassKind::Backward;
   std::optional<int64_t> section;
-  if (getLoop(op) && !isCarried(op))
+  if (isIterated(op))
     section = findReaders(op, isBackward);
   for (Value operand : op->getOperands()) {
     if (section || !getForm(operand).isAt())
