@@ -15,6 +15,7 @@
 
 #include "ChooseSections.h"
 #include "Crossings.h"
+#include "Flow.h"
 #include "LateOperators.h"
 #include "SectionText.h"
 #include "tandem/Analysis/Bytes.h"
@@ -94,11 +95,6 @@ struct AssignSectionsPass
 
 static bool isPass(Operation &op, nn::PassKind pass) {
   return nn::getPass(&op) == pass;
-}
-
-static bool isForward(Operation &op) {
-  return isPass(op, nn::PassKind::Forward) &&
-         !op.hasTrait<OpTrait::IsTerminator>();
 }
 
 /// The value of which `value` is a view, in another type or layout.
@@ -348,20 +344,11 @@ LogicalResult SectionFinder::checkFlow() const {
 
 LogicalResult SectionFinder::checkUsed() {
   SmallVector<bool> used(sections.size());
-  llvm::DenseSet<Value> ofInputs;
-  for (BlockArgument argument : block.getArguments())
-    if (nn::getRole(step.getArgAttrDict(argument.getArgNumber())) ==
-        nn::Role::Input)
-      ofInputs.insert(argument);
-  for (Operation &op : block) {
-    if (!isForward(op) || llvm::none_of(op.getOperands(), [&](Value operand) {
-          return ofInputs.contains(operand);
-        }))
-      continue;
-    ofInputs.insert(op.result_begin(), op.result_end());
-    if (auto found = ops.find(&op); found != ops.end())
-      used[found->second] = true;
-  }
+  llvm::DenseSet<Value> ofData = findOfData(step);
+  for (const auto &[op, section] : ops)
+    if (isForward(*op) && op->getNumResults() > 0 &&
+        ofData.contains(op->getResult(0)))
+      used[section] = true;
   for (auto [section, isUsed] : llvm::enumerate(used))
     if (!isUsed)
       return emitError(step.getLoc())

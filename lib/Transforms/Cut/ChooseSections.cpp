@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ChooseSections.h"
+#include "Flow.h"
 #include "LateOperators.h"
 #include "tandem/Analysis/Bytes.h"
 #include "tandem/Analysis/StepAttrs.h"
@@ -91,11 +92,6 @@ private:
 };
 } // namespace
 
-static bool isForward(Operation &op) {
-  return nn::getPass(&op) == nn::PassKind::Forward &&
-         !op.hasTrait<OpTrait::IsTerminator>();
-}
-
 //===----------------------------------------------------------------------===//
 // The chain
 //===----------------------------------------------------------------------===//
@@ -128,7 +124,6 @@ void Chain::addOperator(Operation &op) {
   if (llvm::none_of(op.getOperands(),
                     [&](Value operand) { return data.contains(operand); }))
     return;
-  data.insert(op.result_begin(), op.result_end());
   int64_t rank = -1;
   unsigned before = size();
   for (Value operand : op.getOperands()) {
@@ -168,13 +163,8 @@ static unsigned countCommonModules(StringRef first, StringRef second) {
   return count;
 }
 
-Chain::Chain(func::FuncOp step) : step(step) {
-  Block &block = step.getBody().front();
-  for (BlockArgument argument : block.getArguments())
-    if (nn::getRole(step.getArgAttrDict(argument.getArgNumber())) ==
-        nn::Role::Input)
-      data.insert(argument);
-  for (Operation &op : block)
+Chain::Chain(func::FuncOp step) : step(step), data(findOfData(step)) {
+  for (Operation &op : step.getBody().front())
     if (isForward(op))
       addOperator(op);
   flopsBefore.assign(1, 0);

@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LateOperators.h"
+#include "Flow.h"
 #include "tandem/Analysis/Bytes.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "llvm/ADT/SetVector.h"
@@ -29,9 +30,11 @@ static bool isOf(Operation &op, nn::PassKind pass) {
   return nn::getPass(&op) == pass && isa<nn::NNDialect>(op.getDialect());
 }
 
-static bool isForward(Operation &op) { return isOf(op, nn::PassKind::Forward); }
+static bool computesForward(Operation &op) {
+  return isOf(op, nn::PassKind::Forward);
+}
 
-static bool isBackward(Operation &op) {
+static bool computesBackward(Operation &op) {
   return isOf(op, nn::PassKind::Backward);
 }
 
@@ -52,9 +55,9 @@ static std::optional<int64_t>
 findReader(Operation &op, const SectionMap &sections, const SectionMap &late) {
   std::optional<int64_t> first;
   for (Operation *user : op.getUsers()) {
-    if (isBackward(*user))
+    if (computesBackward(*user))
       continue;
-    if (!isForward(*user) || !sections.contains(user))
+    if (!computesForward(*user) || !sections.contains(user))
       return std::nullopt;
     int64_t section = late.lookup_or(user, sections.lookup(user));
     first = std::min(first.value_or(section), section);
@@ -62,43 +65,28 @@ findReader(Operation &op, const SectionMap &sections, const SectionMap &late) {
   return first;
 }
 
-/// Whether `op` depends on the data, in a step whose inputs are `ofData`, with
-/// what was found of the operators before it.
-static bool addDependent(Operation &op, llvm::DenseSet<Value> &ofData) {
-  bool depends = llvm::any_of(op.getOperands(), [&](Value operand) {
-    return ofData.contains(operand);
-  });
-  if (depends)
-    ofData.insert(op.result_begin(), op.result_end());
-  return depends;
-}
-
 /// Whether a section keeps an operator that depends on the data.
-static bool keepsOperator(Block &block, const SectionMap &sections,
-                          const SectionMap &late, int64_t section) {
-  auto step = cast<func::FuncOp>(block.getParentOp());
-  llvm::DenseSet<Value> ofData;
-  for (BlockArgument argument : block.getArguments())
-    if (nn::getRole(step.getArgAttrDict(argument.getArgNumber())) ==
-        nn::Role::Input)
-      ofData.insert(argument);
-  for (Operation &op : block)
-    if (isForward(op) && addDependent(op, ofData) &&
-        sections.lookup_or(&op, -1) == section && !late.contains(&op))
-      return true;
-  return false;
+static bool keepsOperator(const SectionMap &sections, const SectionMap &late,
+                          int64_t section,
+                          const llvm::DenseSet<Value> &ofData) {
+  return llvm::any_of(sections, [&](const auto &entry) {
+    auto [op, own] = entry;
+    return own == section && computesForward(*op) && !late.contains(op) &&
+           ofData.contains(op->getResult(0));
+  });
 }
 
 /// Forward operators of `section`, without parameters, whose results later
 /// sections alone read, and the first of these sections.
 static SmallVector<Move> findLate(Block &block, const SectionMap &sections,
-                                  int64_t section) {
+                                  int64_t section,
+                                  const llvm::DenseSet<Value> &ofData) {
   SectionMap late;
   SmallVector<Move> candidates;
   for (Operation &op : llvm::reverse(block)) {
     auto own = sections.find(&op);
-    if (own == sections.end() || own->second != section || !isForward(op) ||
-        readsArgument(op))
+    if (own == sections.end() || own->second != section ||
+        !computesForward(op) || readsArgument(op))
       continue;
     auto reader = findReader(op, sections, late);
     if (reader && *reader > section) {
@@ -106,7 +94,7 @@ static SmallVector<Move> findLate(Block &block, const SectionMap &sections,
       candidates.emplace_back(&op, *reader);
     }
   }
-  if (!candidates.empty() && !keepsOperator(block, sections, late, section))
+  if (!keepsOperator(sections, late, section, ofData))
     candidates.clear();
   return candidates;
 }
@@ -134,7 +122,8 @@ int64_t tandem::countCrossing(Block &block, const SectionMap &sections,
   int64_t bytes = 0;
   for (Operation &op : block)
     for (Value result : op.getResults())
-      bytes += isForward(op) ? ::countCrossing(result, sections, moved) : 0;
+      bytes +=
+          computesForward(op) ? ::countCrossing(result, sections, moved) : 0;
   return bytes;
 }
 
@@ -184,8 +173,10 @@ static SectionMap chooseMoves(
 }
 
 SectionMap tandem::findMoves(Block &block, const SectionMap &sections) {
+  llvm::DenseSet<Value> ofData =
+      findOfData(cast<func::FuncOp>(block.getParentOp()));
   return chooseMoves(sections, [&](const SectionMap &current, int64_t section) {
-    return findLate(block, current, section);
+    return findLate(block, current, section, ofData);
   });
 }
 
@@ -204,7 +195,7 @@ static bool isThere(Value value, int64_t section, const SectionMap &sections) {
   };
   return isIn(maker) || !sections.contains(maker) ||
          llvm::any_of(value.getUsers(), [&](Operation *user) {
-           return isForward(*user) && isIn(user);
+           return computesForward(*user) && isIn(user);
          });
 }
 
@@ -212,7 +203,7 @@ static bool isThere(Value value, int64_t section, const SectionMap &sections) {
 static bool isOfKept(Operation &op) {
   return llvm::none_of(op.getOperands(), [](Value operand) {
     Operation *maker = operand.getDefiningOp();
-    return maker && isBackward(*maker);
+    return maker && computesBackward(*maker);
   });
 }
 
@@ -222,7 +213,7 @@ findSender(Operation &op, const SectionMap &sections, const SectionMap &moved) {
   std::optional<int64_t> only;
   for (Value operand : op.getOperands()) {
     Operation *maker = operand.getDefiningOp();
-    if (!maker || !isBackward(*maker) || isOfKept(*maker) ||
+    if (!maker || !computesBackward(*maker) || isOfKept(*maker) ||
         !sections.contains(maker))
       continue;
     int64_t section = moved.lookup_or(maker, sections.lookup(maker));
@@ -258,7 +249,7 @@ private:
 bool GradientMoves::canMove(Operation &op, int64_t to) const {
   return llvm::all_of(op.getOperands(), [&](Value operand) {
     Operation *maker = operand.getDefiningOp();
-    if (!maker || !isBackward(*maker))
+    if (!maker || !computesBackward(*maker))
       return isThere(operand, to, sections);
     return !isOfKept(*maker) || canMove(*maker, to);
   });
@@ -267,7 +258,7 @@ bool GradientMoves::canMove(Operation &op, int64_t to) const {
 void GradientMoves::move(Operation &op, int64_t to) {
   for (Value operand : op.getOperands())
     if (Operation *maker = operand.getDefiningOp();
-        maker && isBackward(*maker) && isOfKept(*maker) &&
+        maker && computesBackward(*maker) && isOfKept(*maker) &&
         sections.contains(maker) && sections.lookup(maker) != to &&
         !moved.contains(maker))
       move(*maker, to);
@@ -280,8 +271,8 @@ void GradientMoves::add(Operation &op) {
   bool isReturned = llvm::any_of(op.getUsers(), [](Operation *user) {
     return user->hasTrait<OpTrait::IsTerminator>();
   });
-  if (own == sections.end() || own->second != section || !isBackward(op) ||
-      isReturned || isOfKept(op))
+  if (own == sections.end() || own->second != section ||
+      !computesBackward(op) || isReturned || isOfKept(op))
     return;
   auto sender = findSender(op, sections, moved);
   if (sender && canMove(op, *sender))

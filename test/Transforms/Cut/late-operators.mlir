@@ -1,4 +1,5 @@
 // RUN: tandem-opt %s --tandem-assign-sections="points=2 sections=w0:0;w1:1" 2>/dev/null | FileCheck %s
+// RUN: tandem-opt %s --tandem-import --tandem-accumulate=accumulate=2 --tandem-assign-sections="points=2 sections=w0:0;w1:1" 2>/dev/null | FileCheck %s --check-prefix=LOOP
 
 // A normalization in front of the second layer, which a skip connection passes by: it is in the
 // section of the layer, so that %h crosses alone, and its gradient comes back alone.
@@ -12,12 +13,17 @@
 // CHECK: nn.add {{.*}}spmd.section = 1
 // CHECK: nn.permute %arg0
 // CHECK-NEXT: nn.matmul {{.*}}spmd.section = 0
+// In a loop over microbatches likewise.
+// LOOP: spmd.enter
+// LOOP: %[[H:.*]] = nn.matmul {{.*}}spmd.section = 0
+// LOOP: nn.mul %[[H]], %[[H]] {{.*}}spmd.section = 1
+// LOOP: nn.rsqrt {{.*}}spmd.section = 1
 #f = #nn.pass<forward>
 #b = #nn.pass<backward>
 #p = #nn.role<parameter>
 !t = tensor<4x4xf64>
 !r = tensor<4x1xf64>
-func.func @step(%x: !t {nn.role = #nn.role<input>, nn.name = "x"}, %w0: !t {nn.role = #p, nn.name = "w0"}, %w1: !t {nn.role = #p, nn.name = "w1"})
+func.func @step(%x: !t {nn.role = #nn.role<input>, nn.name = "x", nn.batch_dim = 0 : i64}, %w0: !t {nn.role = #p, nn.name = "w0"}, %w1: !t {nn.role = #p, nn.name = "w1"})
     -> (!t {nn.role = #nn.role<output>, nn.name = "y"}, !t {nn.role = #nn.role<gradient>, nn.name = "w0"}) {
   %h = nn.matmul %x, %w0 {nn.pass = #f} : (!t, !t) -> !t
   %q = nn.mul %h, %h {nn.pass = #f} : (!t, !t) -> !t
