@@ -6,9 +6,6 @@ With "actions", seconds of [F, B] of each section, and "update", seconds of each
 with the seconds of steps. Without, they compute: it answers with losses. With "order": the order. Section s is on point s modulo the hosts.
 """
 
-import json
-import os
-import sys
 import time
 
 import torch
@@ -20,7 +17,7 @@ from torch.distributed import pipelining
 from torch.distributed.pipelining import schedules
 
 from . import sleeping
-from .worker import ROOT, WARM_UP
+from .worker import ROOT, WARM_UP, serve
 
 
 class Layers(nn.Module):
@@ -142,18 +139,5 @@ class Step:
         return time.perf_counter() - begin
 
 
-def main():
-    torch.set_num_threads(1)
-    # What libraries print is no answer.
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    dist.init_process_group("gloo")
-    for line in sys.stdin:
-        result = run(json.loads(line))
-        if dist.get_rank() == 0:
-            print(json.dumps(result), file=answers, flush=True)
-    dist.destroy_process_group()
-
-
 if __name__ == "__main__":
-    main()
+    serve(run)

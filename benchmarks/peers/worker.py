@@ -76,7 +76,8 @@ def answer(request):
         gc.collect()
 
 
-def main():
+def serve(answer):
+    """Answers the requests of standard input, a line each."""
     torch.set_num_threads(1)
     # What libraries print is no answer.
     answers = os.fdopen(os.dup(1), "w")
@@ -90,4 +91,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    serve(answer)
