@@ -7,13 +7,20 @@
 
 #include "tandem/Execution/OptionValues.h"
 #include "tandem/Device/Gpu.h"
+#include "llvm/ADT/StringExtras.h"
+
+using llvm::StringRef;
 
 namespace tandem {
 
 std::vector<std::string_view> getChoices(const OptionInfo &row) {
-  if (row.getType() != OptionType::Device)
-    return {};
-  return getRuntimeDevices();
+  if (row.getType() == OptionType::Device)
+    return getRuntimeDevices();
+  std::vector<std::string_view> names;
+  for (StringRef name : llvm::split(StringRef(row.texts.names), ','))
+    if (!name.empty())
+      names.push_back(name);
+  return names;
 }
 
 /// `text` with the row's choices, `between` them.

@@ -205,12 +205,13 @@ bool PipeTaker::findAxis() {
 
 /// Leaves an order with a name to the pass.
 bool PipeTaker::readOrder() {
-  pipe.order = options.order.empty() ? "1f1b" : options.order;
+  pipe.order = options.order.empty() ? orders::getNamedOrders().front().name
+                                     : options.order;
   if (lines) {
     pipe.order =
         lines->order.empty() ? options.planFile + " rows" : lines->order;
     pipe.rows = lines->rows;
-  } else if (pipe.order != "1f1b" && pipe.order != "gpipe") {
+  } else if (!orders::findNamedOrder(pipe.order)) {
     std::string why;
     auto text = readTextFile(pipe.order, why);
     if (!text)
@@ -337,8 +338,9 @@ std::optional<Pipe> PipeTaker::run() {
     pipe.mesh += (Twine(",") + kOneDevice).str();
   }
   // The stages in front of the points know the orders that have a name.
-  options.order =
-      order && orders::runsForwardFirst(*order) ? "gpipe" : pipe.order;
+  options.order = order && orders::runsForwardFirst(*order)
+                      ? orders::getForwardFirstOrder().name
+                      : pipe.order;
   return std::move(pipe);
 }
 

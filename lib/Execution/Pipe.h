@@ -30,7 +30,7 @@ struct Pipe {
   std::string given, mesh;
   /// `layers.[0-5].*:0;layers.[6-9].*:1`, or `2@0,1`: of equal FLOPs.
   std::string sections;
-  /// 1f1b, gpipe, or the name of what `rows` are read from.
+  /// The name of an order, or of what `rows` are read from.
   std::string order;
   /// Of an order without a name, each with a line end.
   std::string rows;

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "PipeLines.h"
+#include "tandem/Orders/Order.h"
 #include "tandem/Support/TextFile.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -81,8 +82,9 @@ bool LineReader::readOrder(StringRef word, StringRef rest) {
                 "'row' for each point");
   if (word == "row")
     lines.rows += (rest + "\n").str();
-  else if (rest != "1f1b" && rest != "gpipe")
-    return fail("order is '" + rest + "', expected 1f1b or gpipe");
+  else if (!orders::findNamedOrder(rest))
+    return fail("order is '" + rest + "', expected " +
+                orders::listNamedOrders());
   else
     lines.order = rest.str();
   return true;

@@ -79,6 +79,36 @@ Order tandem::orders::make1F1B(unsigned numPoints, unsigned numMicrobatches) {
                          [&](unsigned point) { return numPoints - point; });
 }
 
+static constexpr NamedOrder kNamedOrders[] = {
+#define TANDEM_ORDER(NAME, MAKER) {NAME, MAKER},
+#include "tandem/Support/Orders.def"
+};
+
+std::span<const NamedOrder> tandem::orders::getNamedOrders() {
+  return kNamedOrders;
+}
+
+const NamedOrder *tandem::orders::findNamedOrder(std::string_view name) {
+  auto found = std::ranges::find(kNamedOrders, name, &NamedOrder::name);
+  return found == std::end(kNamedOrders) ? nullptr : found;
+}
+
+/// Two points and microbatches show it.
+bool NamedOrder::runsForwardFirst() const {
+  return orders::runsForwardFirst(make(2, 2));
+}
+
+const NamedOrder &tandem::orders::getForwardFirstOrder() {
+  return *std::ranges::find_if(kNamedOrders, &NamedOrder::runsForwardFirst);
+}
+
+std::string tandem::orders::listNamedOrders() {
+  std::string text;
+  for (const NamedOrder &each : kNamedOrders)
+    text.append(text.empty() ? "" : " or ").append(each.name);
+  return text;
+}
+
 Order tandem::orders::makeForward(const std::vector<unsigned> &places,
                                   unsigned numPoints,
                                   unsigned numMicrobatches) {

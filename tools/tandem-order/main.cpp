@@ -13,7 +13,7 @@
 int main(int argc, char **argv) {
   auto options = tandem::order::parseOptions(argc, argv);
   if (options.ok() && options->help) {
-    std::fputs(tandem::order::usage(), stdout);
+    std::fputs(tandem::order::usage().c_str(), stdout);
     return 0;
   }
   tandem::rt::Status status =

@@ -16,9 +16,9 @@ namespace tandem::order {
 using rt::Expected;
 using rt::Status;
 
-const char *usage() {
+std::string usage() {
   return R"(usage: tandem-order ORDER.csv [options]
-       tandem-order --make gpipe|1f1b --points N --microbatches N
+       tandem-order --make NAME --points N --microbatches N
 
 Checks the order of a pipeline and prints how long a step takes, what waits and
 what each point holds of activations (docs/pipelines.md). '-' reads standard
@@ -30,7 +30,8 @@ input.
   --microbatches N   number of microbatches (as many as the order names)
   --limit N[,N...]   what every point, or each one, may hold of activations
   --columns N        width of the timeline (100)
-  --make NAME        print the order of this name
+  --make NAME        print the order of this name: )" +
+         orders::listNamedOrders() + R"(
   --points N         of --make: number of points
   --help             print this text
 )";
@@ -99,9 +100,9 @@ Status parseOption(Arguments &arguments, Options &options) {
 }
 
 Status checkMade(const Options &options) {
-  if (options.made != "gpipe" && options.made != "1f1b")
-    return Status::error("--make is '" + options.made +
-                         "', expected gpipe or 1f1b");
+  if (!orders::findNamedOrder(options.made))
+    return Status::error("--make is '" + options.made + "', expected " +
+                         orders::listNamedOrders());
   if (!options.input.empty() || options.costs || !options.sections.empty() ||
       !options.limits.empty())
     return Status::error("found more than --points and --microbatches beside "

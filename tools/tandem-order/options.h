@@ -16,7 +16,7 @@ namespace tandem::order {
 struct Options {
   /// The order's file, and that of its partition.
   std::string input, sections;
-  /// gpipe or 1f1b, to be printed.
+  /// The name of an order to be printed.
   std::string made;
   std::optional<orders::EqualCosts> costs;
   /// 0 for none.
@@ -30,7 +30,7 @@ struct Options {
 rt::Expected<Options> parseOptions(int argc, const char *const *argv);
 
 /// The text of --help.
-const char *usage();
+std::string usage();
 
 } // namespace tandem::order
 

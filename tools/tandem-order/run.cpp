@@ -105,9 +105,8 @@ void printSimulation(const Partition &partition, const Order &order,
 }
 
 Order make(const Options &options) {
-  if (options.made == "gpipe")
-    return makeGpipe(options.numPoints, options.numMicrobatches);
-  return make1F1B(options.numPoints, options.numMicrobatches);
+  return findNamedOrder(options.made)
+      ->make(options.numPoints, options.numMicrobatches);
 }
 } // namespace
 

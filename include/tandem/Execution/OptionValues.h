@@ -17,8 +17,8 @@
 
 namespace tandem {
 
-/// All values of an option that has few: the names of devices. Empty for
-/// another option.
+/// The values of an option that have a name: devices, orders. Empty for an
+/// option without.
 std::vector<std::string_view> getChoices(const OptionInfo &row);
 
 /// The row's texts with its choices.

@@ -154,6 +154,13 @@ inline constexpr std::string_view kDefaultPreset =
 
 const std::vector<PresetInfo> &getPresetTable();
 
+/// The names of Orders.def, with commas between.
+inline constexpr std::string_view kOrderNames = std::string_view(
+#define TANDEM_ORDER(NAME, MAKER) "," NAME
+#include "tandem/Support/Orders.def"
+                                                    )
+                                                    .substr(1);
+
 } // namespace tandem
 
 #endif // TANDEM_SUPPORT_OPTIONS_H

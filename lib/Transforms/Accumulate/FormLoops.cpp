@@ -23,6 +23,7 @@
 #include "tandem/Analysis/StepBody.h"
 #include "tandem/Analysis/TensorType.h"
 #include "tandem/Dialect/NN/NN.h"
+#include "tandem/Orders/Order.h"
 #include "tandem/Transforms/Accumulate/Accumulate.h"
 #include "llvm/ADT/DenseSet.h"
 
@@ -228,9 +229,11 @@ OpSet LoopFormer::getSlice(ArrayRef<Value> roots) const {
   return slice;
 }
 
-/// The order in which a point holds what all microbatches make; of a file, too,
-/// if its forward passes come first.
-static constexpr StringLiteral kHoldsAll = "gpipe";
+/// Whether a point holds what all microbatches make.
+static bool holdsAll(StringRef order) {
+  const orders::NamedOrder *named = orders::findNamedOrder(order);
+  return named && named->runsForwardFirst();
+}
 
 /// What is made again costs little. Where all forward passes come first, the
 /// pipeline holds it instead.
@@ -239,7 +242,7 @@ LogicalResult LoopFormer::verifySlice(Operation *join,
   bool isDear = llvm::any_of(slice, [&](Operation *op) {
     return isa<nn::LibraryOpInterface>(op) && loops.back().contains(op);
   });
-  if (!isDear || order == kHoldsAll)
+  if (!isDear || holdsAll(order))
     return success();
   Value value = join->getOperand(0);
   Operation *maker = value.getDefiningOp();
@@ -253,7 +256,10 @@ LogicalResult LoopFormer::verifySlice(Operation *join,
                    "rows that are shifted or chosen?)")
          << ", and would be computed once more for it; expected rows that do "
             "not depend on one another, or "
-         << (order.empty() ? "accumulate=1" : "order 'gpipe'");
+         << (order.empty() ? "accumulate=1"
+                           : ("order '" +
+                              Twine(orders::getForwardFirstOrder().name) + "'")
+                                 .str());
 }
 
 LogicalResult LoopFormer::fillLoops() {

@@ -155,3 +155,11 @@ TEST(Partition, NamesTheCycle) {
                                       "edge 3 1\nedge 4 1\n"),
             "s: found a cycle of sections, expected none: 1 -> 2 -> 3 -> 1");
 }
+
+TEST(Order, HasNames) {
+  EXPECT_EQ(listNamedOrders(), "1f1b or gpipe");
+  EXPECT_EQ(print(findNamedOrder("gpipe")->make(1, 2)), "0F0,0F1,0B0,0B1\n");
+  EXPECT_EQ(print(findNamedOrder("1f1b")->make(1, 2)), "0F0,0B0,0F1,0B1\n");
+  EXPECT_EQ(findNamedOrder("1f1b,gpipe"), nullptr);
+  EXPECT_EQ(getForwardFirstOrder().name, "gpipe");
+}
