@@ -7,6 +7,7 @@
 
 #include "ClusterMeasured.h"
 #include "ClusterText.h"
+#include "Laptop.h"
 #include "tandem/Support/TextFile.h"
 #include <algorithm>
 #include <charconv>
@@ -492,4 +493,15 @@ tandem::cost::readCluster(const std::string &path, std::string &error,
   error = path + ": " + (text ? "found an empty file" : why) +
           ", expected a cluster, such as examples/clusters/laptop.yaml";
   return std::nullopt;
+}
+
+std::optional<Cluster> tandem::cost::getCluster(const std::string &path,
+                                                int64_t numDevices,
+                                                std::string &error) {
+  if (!path.empty())
+    return readCluster(path, error);
+  auto laptop = parseCluster(kLaptop, "laptop.yaml", error);
+  if (laptop)
+    laptop->nodes = {{1, {{0, numDevices}}}};
+  return laptop;
 }

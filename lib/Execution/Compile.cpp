@@ -21,6 +21,7 @@
 #include "tandem/Dialect/SPMD/SPMD.h"
 #include "tandem/Dialect/Sched/Sched.h"
 #include "tandem/Pipelines/Pipelines.h"
+#include "tandem/Prediction/Prediction.h"
 #include "tandem/Search/Watch.h"
 #include "tandem/Support/ByteSize.h"
 #include "tandem/Support/FoldLines.h"
@@ -86,6 +87,7 @@ private:
   LogicalResult runStage(const Stage &stage);
   LogicalResult runStages(const Stage *first);
   LogicalResult emit();
+  LogicalResult judgePoints();
   LogicalResult fail(const Twine &message);
   void tell(StringRef what, size_t done = 0, size_t all = 0) const {
     if (options.progress)
@@ -256,9 +258,12 @@ LogicalResult Compilation::checkOptions() {
   pipe = takePipe(ofStages, error);
   if (!error.empty())
     return failure();
-  // The plan's peak is of all sections. Each point is held to the limit.
+  // The plan's peak is of all sections. Each point is held to the limit. Nor
+  // does the timeline of an action say when it runs: that of the Program does.
   if (pipe && options.memory >= 0)
     ofStages.memory = std::numeric_limits<int64_t>::max();
+  if (pipe)
+    ofStages.timeline = false;
   if (options.micro < 1)
     return fail("micro is " + Twine(options.micro) + ", expected at least 1");
   if (options.accumulate < 1 || options.accumulate > kMaxAccumulate)
@@ -565,10 +570,26 @@ LogicalResult Compilation::emit() {
   if (failed(bytes))
     return fail("stage emit failed");
   result.bytes = std::move(*bytes);
-  if (!pipe || options.memory < 0)
+  return pipe ? judgePoints() : success();
+}
+
+/// Of a pipeline, what its Program alone shows.
+LogicalResult Compilation::judgePoints() {
+  if (options.memory >= 0)
+    if (std::string excess =
+            describeExcess(*module, result.bytes, options.memory);
+        !excess.empty())
+      return fail(excess);
+  if (!options.timeline)
     return success();
-  std::string excess = describeExcess(*module, result.bytes, options.memory);
-  return excess.empty() ? success() : fail(excess);
+  auto timeline = predictProgram(result.bytes, options.cluster);
+  if (!timeline.ok())
+    return fail(timeline.status().message());
+  auto line = describeTime(*timeline);
+  if (!line.ok())
+    return fail(line.status().message());
+  result.remarks.push_back("remark: " + *line);
+  return success();
 }
 
 bool Compilation::run(std::string_view text, std::string_view name) {

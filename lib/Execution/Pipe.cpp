@@ -319,11 +319,10 @@ bool PipeTaker::checkOthers() {
                 " beside sections on axis '" + pipe.axis +
                 "', expected 1: the microbatches of a pipeline are those of "
                 "accumulate");
-  if (options.timeline)
+  if (options.timeline && !options.stopAfter.empty())
     return fail("timeline is given beside sections on axis '" + pipe.axis +
-                "', each of which has a timeline of its own; expected a "
-                "prediction of the program by tandem-profile --price and "
-                "tandem-trace predict");
+                "' and an end behind the stage " + options.stopAfter +
+                ", expected all stages: it is the timeline of the Program");
   return true;
 }
 

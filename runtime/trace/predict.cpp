@@ -330,11 +330,20 @@ Expected<Timeline> Simulation::run() {
 } // namespace
 
 Expected<Timeline> predictTimeline(const TimelineHead &head,
+                                   CommandTimes times) {
+  if (Status status = trace::settlePrices(head, times); !status.ok())
+    return errorOf("table ", status.message());
+  return Simulation(head, times).run();
+}
+
+Expected<Timeline> predictTimeline(const TimelineHead &head,
                                    const std::string &path) {
-  Expected<CommandTimes> prices = trace::readPrices(head, path);
-  if (!prices.ok())
-    return prices.status();
-  return Simulation(head, *prices).run();
+  Expected<CommandTimes> times = readTimes(path);
+  if (!times.ok())
+    return times.status();
+  if (Status status = trace::settlePrices(head, *times); !status.ok())
+    return errorOf("table '", path, "' ", status.message());
+  return Simulation(head, *times).run();
 }
 
 Expected<Timeline> readPrediction(const TimelineHead &head,

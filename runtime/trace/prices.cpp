@@ -91,19 +91,15 @@ double latencyOf(const CommandTimes &prices, uint32_t rankProgram,
   return found ? *found : 0;
 }
 
-Expected<CommandTimes> readPrices(const TimelineHead &head,
-                                  const std::string &path) {
-  Expected<CommandTimes> prices = readTimes(path);
-  if (!prices.ok())
-    return prices;
-  if (Status status = check(head, *prices); !status.ok())
-    return errorOf("table '", path, "' ", status.message());
-  double &a = prices->computationSlowdown, &b = prices->collectiveSlowdown;
+Status settlePrices(const TimelineHead &head, CommandTimes &prices) {
+  if (Status status = check(head, prices); !status.ok())
+    return status;
+  double &a = prices.computationSlowdown, &b = prices.collectiveSlowdown;
   if (1 / a + 1 / b <= 1)
     a = b = 2;
-  if (prices->from.empty())
-    prices->from = "a table";
-  return prices;
+  if (prices.from.empty())
+    prices.from = "a table";
+  return Status::success();
 }
 
 Expected<bool> isPrices(const std::string &path) {

@@ -14,12 +14,11 @@
 
 namespace tandem::rt::trace {
 
-/// Reads a table for the Program of `head`. One for another Program, and one
-/// that lacks a computing command or a collective, is an error that names the
-/// file. A combined check may lack: it takes no time. Slow-downs that make
+/// Makes a table one for the Program of `head`. One of another Program, and one
+/// that lacks a computing command or a collective, is an error: `is ...`, `has
+/// ...`. A combined check may lack: it takes no time. Slow-downs that make
 /// beside each other slower than one after the other become 2 and 2.
-Expected<CommandTimes> readPrices(const TimelineHead &head,
-                                  const std::string &path);
+Status settlePrices(const TimelineHead &head, CommandTimes &prices);
 
 /// Seconds of a command, and what of them is latency.
 double secondsOf(const CommandTimes &prices, uint32_t rankProgram,

@@ -35,8 +35,8 @@
 // TWO: error: pin 'w1:data=at(1)' places a section on axis 'data', and another one on axis 'pipe', expected one axis for all sections
 // RUN: not tandem-compile %s --mesh pipe=2 --pin 'w0:pipe=at(0)' -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=NONE
 // NONE: error: point 1 of axis 'pipe' has no section, expected at least one for each of its 2 points
-// RUN: not tandem-compile %s --mesh pipe=2 --accumulate 2 --sections 2 --timeline -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=TIMELINE
-// TIMELINE: tandem-compile: error: timeline is given beside sections on axis 'pipe', {{.*}}tandem-trace predict
+// RUN: not tandem-compile %s --mesh pipe=2 --accumulate 2 --sections 2 --timeline --stop-after lower -o %t/p.mlir 2>&1 | FileCheck %s --check-prefix=STOPS
+// STOPS: tandem-compile: error: timeline is given beside sections on axis 'pipe' and an end behind the stage lower, expected all stages: it is the timeline of the Program
 // RUN: not tandem-compile %s --mesh pipe=2 --micro 2 --pin 'w0:pipe=at(0)' --pin 'w1:pipe=at(1)' -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=MICRO
 // MICRO: error: micro is 2 beside sections on axis 'pipe', expected 1
 

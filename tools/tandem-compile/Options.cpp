@@ -23,6 +23,8 @@ static constexpr llvm::StringLiteral kToolHelp =
                        -o, and nothing else to print, to standard output.
   --replan FILE        Costs a plan again, for another cluster.
   --explain[=F.json]   Says why the plan is as it is; with a file, there as JSON.
+  --timeline[=F.json]  Says how long a step takes; with a file, writes there the
+                       timeline that is predicted for the Program.
   --compare A B        Says where two plan files differ, and what that costs.
   -o FILE              The Program. Default: STEP.tdm. With --stop-after: the
                        IR. Default: standard output.
@@ -54,6 +56,13 @@ static auto text(std::string &target) {
 
 static auto on(bool &target) {
   return [&target](llvm::StringRef) { return target = true; };
+}
+
+static auto onWithFile(bool &target, std::string &file) {
+  return [&target, &file](llvm::StringRef value) {
+    file = value.str();
+    return target = true;
+  };
 }
 
 //===----------------------------------------------------------------------===//
@@ -110,10 +119,11 @@ static llvm::StringRef getExpected(OptionType type) {
   }
 }
 
-/// Whether `tandem-compile` has the row as it is. Its own --explain takes a
-/// file, too.
+/// Whether `tandem-compile` has the row as it is. Its own --explain and
+/// --timeline take a file, too.
 static bool isFlag(const OptionInfo &row) {
   return row.texts.isFlag && asRef(row.texts.name) != "explain" &&
+         asRef(row.texts.name) != "timeline" &&
          !std::holds_alternative<std::monostate>(row.member);
 }
 
@@ -135,11 +145,9 @@ static std::vector<Flag> getFlags(ToolOptions &tool) {
       {"--plan-only", kPlan, false, on(tool.planOnly)},
       {"--replan", kPlan, true, text(tool.replan)},
       {"--explain", kPlan, false,
-       [&](llvm::StringRef v) {
-         tool.explainFile = v.str();
-         return tool.compile.explain = true;
-       },
-       true},
+       onWithFile(tool.compile.explain, tool.explainFile), true},
+      {"--timeline", kPlan, false,
+       onWithFile(tool.compile.timeline, tool.timelineFile), true},
       {"-o", kAny, true, text(tool.output)},
       {"--save-plan", kPlan, true, text(tool.savePlan)},
       {"--print-plan", kPlan, false, on(tool.printPlan)},
@@ -297,6 +305,11 @@ bool parseOptions(int argc, char **argv, ToolOptions &tool,
     error = checkReaders(tool, given);
   if (error.empty())
     error = settlePlan(tool);
+  if (error.empty() && !tool.timelineFile.empty() &&
+      !tool.compile.stopAfter.empty())
+    error = "option --timeline names the file '" + tool.timelineFile +
+            "', which needs the Program; expected no --plan-only and no "
+            "--stop-after beside it";
   llvm::SmallString<128> path(tool.input == "-" ? "step.mlir" : tool.input);
   llvm::sys::path::replace_extension(path, "tdm");
   if (tool.output.empty())

@@ -18,6 +18,8 @@ struct ToolOptions {
   std::string replan;
   /// Where the explanation is written as JSON; empty: nowhere.
   std::string explainFile;
+  /// Where the timeline of the Program is written; empty: nowhere.
+  std::string timelineFile;
   bool printPlan = false, printTimes = false, planOnly = false;
   CompileOptions compile;
 

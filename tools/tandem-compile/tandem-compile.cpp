@@ -7,7 +7,9 @@
 
 #include "Options.h"
 #include "tandem/Execution/Compile.h"
+#include "tandem/Prediction/Prediction.h"
 #include "tandem/Support/TextFile.h"
+#include "tandem_rt/new_file.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
@@ -31,7 +33,10 @@ static bool mayWrite(const tandem::ToolOptions &tool, std::string &error) {
       error = "cannot write '" + path + "': " + error;
       return false;
     }
-  return true;
+  auto status = tandem::rt::checkOutput(tool.timelineFile,
+                                        tandem::rt::kTimelineFile, inputs);
+  error = status.message();
+  return status.ok();
 }
 
 /// The IR of `--print-after`, and to the file of `-o` that of `--stop-after`.
@@ -43,6 +48,17 @@ static bool writeIr(const tandem::ToolOptions &tool,
                            tandem::kModuleFile, text, error))
       return false;
   return true;
+}
+
+/// The timeline of `--timeline=FILE`.
+static tandem::rt::Status
+writeTimeline(const tandem::ToolOptions &tool,
+              const tandem::CompiledProgram &program) {
+  if (tool.timelineFile.empty())
+    return tandem::rt::Status::success();
+  auto timeline = tandem::predictProgram(program.bytes, tool.compile.cluster);
+  return timeline.ok() ? tandem::rt::writeTimeline(*timeline, tool.timelineFile)
+                       : timeline.status();
 }
 
 int main(int argc, char **argv) {
@@ -82,5 +98,6 @@ int main(int argc, char **argv) {
       !tandem::writeFile(tool.output, tandem::kProgramFile, program.bytes,
                          error))
     return fail(error);
-  return 0;
+  auto status = writeTimeline(tool, program);
+  return status.ok() ? 0 : fail(status.message());
 }

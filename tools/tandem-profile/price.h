@@ -12,14 +12,8 @@
 
 namespace tandem::profile {
 
-/// Writes the seconds of a Program's commands, by the prices that plans are
-/// made with, as a table that tandem-run takes.
-///
-/// A command costs max(FLOP / rate, bytes / bandwidth) + overhead of what it
-/// does: a fused kernel has the FLOPs of all its operators, and the bytes that
-/// it reads and writes in memory. A product that the cluster file has measured
-/// takes that time. A Program does not say in which type a kernel computes:
-/// f32.
+/// Writes the seconds of a Program's commands (tandem/Prediction/Prediction.h)
+/// as a table that tandem-run takes.
 rt::Status price(const Options &options);
 
 } // namespace tandem::profile

@@ -145,6 +145,11 @@ std::optional<Cluster>
 parseCluster(std::string_view text, std::string_view name, std::string &error,
              std::span<const std::string> overrides = {});
 
+/// The cluster of the file at `path`; without one a laptop
+/// (examples/clusters/laptop.yaml) of as many devices as are asked for.
+std::optional<Cluster> getCluster(const std::string &path, int64_t numDevices,
+                                  std::string &error);
+
 /// The cluster as a file that reads back to the same one (numbers to 1e-12).
 std::string print(const Cluster &cluster);
 

@@ -8,7 +8,6 @@
 #include "ExplainMemory.h"
 #include "ExplainPlan.h"
 #include "HidupPlan.h"
-#include "Laptop.h"
 #include "Presets.h"
 #include "StartPlans.h"
 #include "WriteDecisions.h"
@@ -86,21 +85,13 @@ private:
 };
 } // namespace
 
-/// The laptop has as many devices as the mesh has points.
 FailureOr<cost::Cluster> Planner::getCluster() {
+  FailureOr<MeshAttr> mesh =
+      getWholeMesh(graph.step->getParentOfType<ModuleOp>(), graph.mesh);
+  if (failed(mesh))
+    return failure();
   std::string error;
-  std::optional<cost::Cluster> cluster;
-  if (options.cluster.empty()) {
-    cluster = cost::parseCluster(kLaptop, "laptop.yaml", error);
-    FailureOr<MeshAttr> mesh =
-        getWholeMesh(graph.step->getParentOfType<ModuleOp>(), graph.mesh);
-    if (failed(mesh))
-      return failure();
-    if (cluster)
-      cluster->nodes = {{1, {{0, mesh->getNumRanks()}}}};
-  } else {
-    cluster = cost::readCluster(options.cluster, error);
-  }
+  auto cluster = cost::getCluster(options.cluster, mesh->getNumRanks(), error);
   if (!cluster)
     return emitError() << error;
   return *cluster;

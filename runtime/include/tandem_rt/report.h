@@ -19,6 +19,7 @@
 #ifndef TANDEM_RT_REPORT_H
 #define TANDEM_RT_REPORT_H
 
+#include "tandem_rt/command_times.h"
 #include "tandem_rt/timeline.h"
 
 #include <optional>
@@ -144,6 +145,9 @@ std::string printJson(const Report &report);
 /// the table says.
 Expected<Timeline> predictTimeline(const TimelineHead &head,
                                    const std::string &path);
+/// The same with the table `times`.
+Expected<Timeline> predictTimeline(const TimelineHead &head,
+                                   CommandTimes times);
 
 /// Either of the two: a timeline, or a table for the Program of `head`.
 Expected<Timeline> readPrediction(const TimelineHead &head,

@@ -1,0 +1,45 @@
+//===- Prediction.h - predicted time of a Program ---------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// How long a finished Program takes on a cluster, before it runs, by the prices
+// that plans are made with.
+//
+// A command costs max(FLOP / rate, bytes / bandwidth) + overhead of what it
+// does: a fused kernel has the FLOPs of all its operators, and the bytes that
+// it reads and writes in memory. A product that the cluster file has measured
+// takes that time. A Program does not say in which type a kernel computes: f32.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_PREDICTION_PREDICTION_H
+#define TANDEM_PREDICTION_PREDICTION_H
+
+#include "tandem/Cost/Cluster.h"
+#include "tandem_rt/command_times.h"
+#include "tandem_rt/timeline.h"
+
+namespace tandem {
+
+/// The seconds of all commands of a Program, a table that tandem-run --times
+/// and tandem-trace take. `hash` is that of its bytes. An error if the cluster
+/// has not as many devices as the Program has ranks.
+rt::Expected<rt::CommandTimes> priceProgram(const rt::Program &program,
+                                            const std::string &hash,
+                                            const cost::Cluster &cluster);
+
+/// The timeline of one step of a Program, the bytes of a .tdm file, on the
+/// cluster of the file at `cluster`, or else on a laptop (`cost::getCluster`).
+rt::Expected<rt::Timeline> predictProgram(std::string_view bytes,
+                                          const std::string &cluster);
+
+/// One line: the seconds of a step, where they come from, and of a pipeline the
+/// bubble of each point.
+rt::Expected<std::string> describeTime(const rt::Timeline &timeline);
+
+} // namespace tandem
+
+#endif // TANDEM_PREDICTION_PREDICTION_H

@@ -1,0 +1,131 @@
+//===- PriceProgram.cpp - prices of a Program's commands ------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tandem/Prediction/Prediction.h"
+#include <algorithm>
+#include <numeric>
+
+namespace tandem {
+
+using namespace rt;
+using cost::Change;
+using cost::Cluster;
+
+static double priceComputation(const Cluster &cluster, const Command &command) {
+  auto flops = static_cast<double>(command.flops);
+  auto bytes = static_cast<double>(command.bytes);
+  if (const auto *attention = std::get_if<Attention>(&command.operation))
+    return getComputeSeconds(cluster, elementName(attention->type), flops,
+                             bytes);
+  const auto *gemm = std::get_if<Gemm>(&command.operation);
+  if (!gemm)
+    return getComputeSeconds(cluster, "f32", flops, bytes);
+  std::vector<int64_t> loops = {gemm->m, gemm->n, gemm->k};
+  if (int64_t batch = numElements(gemm->batch); batch != 1)
+    loops.insert(loops.begin(), batch);
+  return getComputeSeconds(cluster, elementName(gemm->inputType), flops, bytes,
+                           "nn.matmul", loops);
+}
+
+static Change getChange(CollectiveKind kind) {
+  switch (kind) {
+  case CollectiveKind::AllReduce:
+    return Change::AllReduce;
+  case CollectiveKind::AllGather:
+    return Change::AllGather;
+  case CollectiveKind::ReduceScatter:
+    return Change::ReduceScatter;
+  case CollectiveKind::AllToAll:
+    return Change::AllToAll;
+  }
+  return Change::AllReduce;
+}
+
+/// Of a group over several axes one axis after the other, as a plan counts
+/// them: the bytes are what a device holds where that axis and those before it
+/// are whole.
+static cost::ChangeRate priceCollective(const std::vector<cost::Axis> &mesh,
+                                        const Collective &op) {
+  Change change = getChange(op.kind);
+  auto bytes =
+      static_cast<double>(numElements(op.shape) * elementBytes(op.type));
+  cost::ChangeRate sum{0, 0};
+  for (uint32_t axis : op.axes) {
+    auto size = static_cast<double>(mesh[axis].size);
+    cost::ChangeRate rate = mesh[axis].rates[static_cast<unsigned>(change)];
+    if (change == Change::AllGather)
+      bytes *= size;
+    double whole = change == Change::AllToAll ? bytes * size : bytes;
+    sum.latency += rate.latency;
+    sum.secondsPerByte += rate.secondsPerByte * whole;
+    if (change == Change::ReduceScatter)
+      bytes /= size;
+  }
+  return sum;
+}
+
+/// One of the steps in which the members of an axis gather: each gives its part
+/// of the whole to the next one.
+static cost::ChangeRate priceTransfer(const cost::Axis &axis,
+                                      const Transfer &op) {
+  const cost::ChangeRate &gather =
+      axis.rates[static_cast<unsigned>(Change::AllGather)];
+  auto size = static_cast<double>(axis.size), steps = size - 1;
+  auto bytes =
+      static_cast<double>(numElements(op.shape) * elementBytes(op.type));
+  return {gather.latency / steps, gather.secondsPerByte * bytes * size / steps};
+}
+
+namespace {
+/// The tables of one Program.
+struct Pricer {
+  const Cluster &cluster;
+  const std::vector<cost::Axis> &mesh;
+  CommandTimes &times;
+
+  void add(const RankProgram &rankProgram) {
+    auto &seconds = times.seconds.emplace_back();
+    auto &collectives = times.collectives.emplace_back();
+    auto &latency = times.latency.emplace_back();
+    for (const Command *command : rankProgram.listing())
+      if (isComputation(*command)) {
+        seconds[command->id] = priceComputation(cluster, *command);
+      } else if (const auto *op =
+                     std::get_if<Collective>(&command->operation)) {
+        cost::ChangeRate price = priceCollective(mesh, *op);
+        collectives[command->id] = price.latency + price.secondsPerByte;
+        latency[command->id] = price.latency;
+      } else if (const auto *op = std::get_if<Transfer>(&command->operation)) {
+        cost::ChangeRate price = priceTransfer(mesh[op->axis], *op);
+        collectives[command->id] = price.latency + price.secondsPerByte;
+        latency[command->id] = price.latency;
+      }
+  }
+};
+} // namespace
+
+Expected<CommandTimes> priceProgram(const Program &program,
+                                    const std::string &hash,
+                                    const Cluster &cluster) {
+  std::vector<cost::Axis> mesh;
+  for (const Axis &axis : program.mesh) {
+    mesh.emplace_back();
+    mesh.back().name = axis.name;
+    mesh.back().size = axis.size;
+  }
+  std::string error;
+  if (!priceMesh(cluster, mesh, error))
+    return Status::error(error);
+  CommandTimes times{hash, "planned: cluster '" + cluster.name + "'"};
+  times.computationSlowdown = cluster.computeSlowdown;
+  times.collectiveSlowdown = cluster.collectiveSlowdown;
+  for (const RankProgram &rankProgram : program.rankPrograms)
+    Pricer{cluster, mesh, times}.add(rankProgram);
+  return times;
+}
+
+} // namespace tandem
