@@ -8,9 +8,7 @@
 #include "LinkBuffers.h"
 #include "tandem/Analysis/Bytes.h"
 #include "tandem/Dialect/NN/NN.h"
-#include "llvm/ADT/Sequence.h"
 #include "llvm/Support/MathExtras.h"
-#include <map>
 
 using namespace mlir;
 
@@ -104,16 +102,20 @@ void visitBuffers(rt::Command &command, Visit visit) {
 // Places
 //===----------------------------------------------------------------------===//
 
-void LinkBuffers::addRange(Value value, int64_t begin) {
-  numbers[value] = ranges.size();
-  int64_t bytes = llvm::alignTo(getBytes(value.getType()), rt::kHostAlignment);
-  ranges.push_back({bytes, begin, begin, 0});
+unsigned LinkBuffers::addBuffer(int64_t bytes, int64_t begin) {
+  buffers.push_back({int64_t(llvm::alignTo(bytes, rt::kHostAlignment)),
+                     {{begin - 1}, {begin}, {begin}}});
+  return buffers.size() - 1;
+}
+
+void LinkBuffers::addValue(Value value, int64_t begin) {
+  numbers[value] = addBuffer(getBytes(value.getType()), begin);
 }
 
 void LinkBuffers::use(Value value, int64_t position) {
   if (auto found = numbers.find(value); found != numbers.end()) {
-    Range &range = ranges[found->second];
-    range.end = std::max(range.end, position);
+    int64_t &last = buffers[found->second].life.death.front();
+    last = std::max(last, position);
   }
 }
 
@@ -125,7 +127,7 @@ bool LinkBuffers::nameInStack(Value value, int64_t position) {
     if (!stack || bytes % rt::kHostAlignment != 0)
       continue;
     if (!numbers.contains(stack.getWhole()))
-      addRange(stack.getWhole(), position);
+      addValue(stack.getWhole(), position);
     numbers[value] = numbers.lookup(stack.getWhole());
     shifts[value] = int64_t(use.getOperandNumber()) * bytes;
     return true;
@@ -140,7 +142,7 @@ void LinkBuffers::nameResults(sched::RunOp run, const rt::Program &program,
        llvm::zip_equal(run.getResults(), program.results)) {
     if (made.place.space != rt::Space::Argument) {
       if (!nameInStack(result, position))
-        addRange(result, position);
+        addValue(result, position);
       continue;
     }
     Value updated = run.getInputs()[made.place.index];
@@ -153,34 +155,19 @@ void LinkBuffers::nameResults(sched::RunOp run, const rt::Program &program,
   }
 }
 
-/// Each range as low as it fits, large ones first. Returns the size of the
-/// arena.
-int64_t LinkBuffers::placeRanges() {
-  auto order = llvm::to_vector(llvm::seq<unsigned>(0, ranges.size()));
-  llvm::stable_sort(order, [&](unsigned a, unsigned b) {
-    return ranges[a].bytes > ranges[b].bytes;
-  });
-  SmallVector<unsigned> placed; // by offset
-  int64_t size = 0;
-  for (unsigned number : order) {
-    Range &own = ranges[number];
-    for (unsigned other : placed) {
-      const Range &range = ranges[other];
-      if (range.begin > own.end || own.begin > range.end)
-        continue;
-      if (own.offset + own.bytes <= range.offset)
-        break;
-      own.offset = std::max(own.offset, range.offset + range.bytes);
-    }
-    size = std::max(size, own.offset + own.bytes);
-    placed.insert(llvm::upper_bound(placed, number,
-                                    [&](unsigned a, unsigned b) {
-                                      return ranges[a].offset <
-                                             ranges[b].offset;
-                                    }),
-                  number);
-  }
-  return size;
+/// A point is one queue: its other queues wait for each other behind each run.
+void LinkBuffers::placeBuffers(int64_t numPositions,
+                               rt::ProgramBuilder &builder) {
+  std::vector<lower::Clock> clocks;
+  for (int64_t position = 1; position <= numPositions; ++position)
+    clocks.push_back({position});
+  builder.setArena(lower::place(buffers, {clocks}));
+  for (auto [value, number] : numbers)
+    refs[value] = builder.arena(buffers[number].offset + shifts.lookup(value),
+                                getBytes(value.getType()));
+  for (auto &[run, own] : arenas)
+    for (int64_t &arena : own)
+      arena = buffers[arena].offset;
 }
 
 /// A row is a part of the whole, which a run may have made.
@@ -214,7 +201,6 @@ LinkBuffers::place(func::FuncOp function,
     refs[argument] = builder.argument(argument.getArgNumber());
   int64_t position = 0;
   llvm::SmallVector<std::pair<int64_t, Value>> sent;
-  std::map<uint32_t, int64_t> scratch;
   for (Operation &op : block.without_terminator()) {
     ++position;
     for (Value operand : op.getOperands())
@@ -227,7 +213,7 @@ LinkBuffers::place(func::FuncOp function,
       sent.push_back({0, send.getValue()});
     if (isa<sched::ZerosOp, sched::ReceiveOp>(op) ||
         (isa<sched::StackOp>(op) && !numbers.contains(op.getResult(0))))
-      addRange(op.getResult(0), position);
+      addValue(op.getResult(0), position);
     auto run = dyn_cast<sched::RunOp>(op);
     if (!run)
       continue;
@@ -236,16 +222,11 @@ LinkBuffers::place(func::FuncOp function,
     for (auto &[runs, value] : sent)
       if (runs++ < kRunsOfSend)
         use(value, position);
-    const std::vector<rt::Arena> &arenas = program.rankPrograms[0].arenas;
-    for (size_t arena = 0; arena < arenas.size(); ++arena)
-      scratch[arena] = std::max(scratch[arena], arenas[arena].bytes);
+    auto &own = arenas[run];
+    for (const rt::Arena &arena : program.rankPrograms[0].arenas)
+      own.push_back(addBuffer(arena.bytes, position));
   }
-  builder.setArena(placeRanges());
-  for (auto [arena, bytes] : scratch)
-    builder.addArena(bytes, /*memorySpace=*/0);
-  for (auto [value, number] : numbers)
-    refs[value] = builder.arena(ranges[number].offset + shifts.lookup(value),
-                                getBytes(value.getType()));
+  placeBuffers(position, builder);
   return success();
 }
 
@@ -253,7 +234,8 @@ LinkBuffers::place(func::FuncOp function,
 // Runs
 //===----------------------------------------------------------------------===//
 
-LinkMap::LinkMap(sched::RunOp run, const LinkBuffers &buffers) {
+LinkMap::LinkMap(sched::RunOp run, const LinkBuffers &buffers)
+    : arenas(buffers.getArenas(run)) {
   for (Value input : run.getInputs())
     arguments.push_back(buffers.get(input));
   for (Value result : run.getResults())
@@ -263,7 +245,8 @@ LinkMap::LinkMap(sched::RunOp run, const LinkBuffers &buffers) {
 void LinkMap::apply(rt::Command &command) const {
   visitBuffers(command, [&](rt::BufferRef &ref, bool) {
     if (ref.space == rt::Space::Arena) {
-      ++ref.index;
+      ref.offset.base += arenas[ref.index];
+      ref.index = 0;
       return;
     }
     if (ref.space == rt::Space::Constant)

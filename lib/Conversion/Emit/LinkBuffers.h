@@ -9,6 +9,7 @@
 #define TANDEM_LIB_CONVERSION_EMIT_LINKBUFFERS_H
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "tandem/Conversion/Lower/Placement.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/Sched/Points.h"
 #include "tandem_rt/program_builder.h"
@@ -26,33 +27,38 @@ public:
   /// After so many runs a point waits for what it sent before them.
   static constexpr int64_t kRunsOfSend = 2;
 
-  /// Finds all places; makes arena 0 of the current rank program for values,
-  /// and further ones for what lives within runs.
+  /// Finds all places in the arena of the current rank program: of values, and
+  /// of the arenas of each run.
   mlir::LogicalResult place(mlir::func::FuncOp function,
                             const llvm::StringMap<const rt::Program *> &actions,
                             rt::ProgramBuilder &builder);
 
   rt::BufferRef get(mlir::Value value) const { return refs.lookup(value); }
+  /// Where each arena of the action of `run` begins.
+  llvm::ArrayRef<int64_t> getArenas(sched::RunOp run) const {
+    return arenas.find(run)->second;
+  }
 
 private:
-  struct Range {
-    int64_t bytes = 0, begin = 0, end = 0, offset = 0;
-  };
-  void addRange(mlir::Value value, int64_t begin);
+  unsigned addBuffer(int64_t bytes, int64_t begin);
+  void addValue(mlir::Value value, int64_t begin);
   void use(mlir::Value value, int64_t position);
   void nameResults(sched::RunOp run, const rt::Program &program,
                    int64_t position);
-  int64_t placeRanges();
+  void placeBuffers(int64_t numPositions, rt::ProgramBuilder &builder);
   void nameRow(sched::RowOp row);
   bool nameInStack(mlir::Value value, int64_t position);
   void nameConstant(nn::ConstantOp op, rt::ProgramBuilder &builder);
 
   llvm::DenseMap<mlir::Value, rt::BufferRef> refs;
-  /// The range of arena 0 that a value has.
+  /// The buffer of the arena that a value has.
   llvm::DenseMap<mlir::Value, unsigned> numbers;
-  /// Bytes in front of a value in its range, if there are some.
+  /// Bytes in front of a value in its buffer, if there are some.
   llvm::DenseMap<mlir::Value, int64_t> shifts;
-  llvm::SmallVector<Range> ranges;
+  /// Of each run: numbers of the buffers of its arenas, then their offsets.
+  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<int64_t, 2>> arenas;
+  /// Their lives are in positions of the point's function, from 1.
+  std::vector<lower::Buffer> buffers;
 };
 
 /// The buffers of a run in place of the action's own.
@@ -63,6 +69,7 @@ public:
 
 private:
   std::vector<rt::BufferRef> arguments, results;
+  llvm::ArrayRef<int64_t> arenas;
 };
 
 } // namespace tandem

@@ -8,8 +8,8 @@
 #ifndef TANDEM_LIB_CONVERSION_LOWER_COMMANDORDER_H
 #define TANDEM_LIB_CONVERSION_LOWER_COMMANDORDER_H
 
-#include "Lifetime.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "tandem/Conversion/Lower/Lifetime.h"
 #include "tandem/Dialect/Sched/Sched.h"
 #include <vector>
 

@@ -7,9 +7,9 @@
 
 #include "CommandOrder.h"
 #include "Counts.h"
-#include "Placement.h"
 #include "Steps.h"
 #include "tandem/Conversion/Lower/Lower.h"
+#include "tandem/Conversion/Lower/Placement.h"
 
 using namespace mlir;
 

@@ -11,7 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Placement.h"
+#include "tandem/Conversion/Lower/Placement.h"
 #include "gtest/gtest.h"
 #include <numeric>
 #include <random>

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef TANDEM_LIB_CONVERSION_LOWER_LIFETIME_H
-#define TANDEM_LIB_CONVERSION_LOWER_LIFETIME_H
+#ifndef TANDEM_CONVERSION_LOWER_LIFETIME_H
+#define TANDEM_CONVERSION_LOWER_LIFETIME_H
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
@@ -40,4 +40,4 @@ struct Lifetime {
 
 } // namespace tandem::lower
 
-#endif // TANDEM_LIB_CONVERSION_LOWER_LIFETIME_H
+#endif // TANDEM_CONVERSION_LOWER_LIFETIME_H

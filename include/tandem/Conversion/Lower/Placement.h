@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef TANDEM_LIB_CONVERSION_LOWER_PLACEMENT_H
-#define TANDEM_LIB_CONVERSION_LOWER_PLACEMENT_H
+#ifndef TANDEM_CONVERSION_LOWER_PLACEMENT_H
+#define TANDEM_CONVERSION_LOWER_PLACEMENT_H
 
-#include "Lifetime.h"
+#include "tandem/Conversion/Lower/Lifetime.h"
 #include "llvm/ADT/ArrayRef.h"
 #include <vector>
 
@@ -44,4 +44,4 @@ int64_t place(llvm::MutableArrayRef<Buffer> buffers, const QueueClocks &clocks);
 
 } // namespace tandem::lower
 
-#endif // TANDEM_LIB_CONVERSION_LOWER_PLACEMENT_H
+#endif // TANDEM_CONVERSION_LOWER_PLACEMENT_H
