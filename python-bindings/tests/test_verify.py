@@ -65,7 +65,7 @@ def test_pipelines_take_orders(write, capsys, tmp_path):
         assert capsys.readouterr().out.splitlines()[-1].startswith("verify: passed")
     order.write_text("0F0,0F1,0B0,0B1\n1F0,1B0,1F1\n")
     assert main(["verify", path, *words, "--order", str(order)]) == 1
-    assert "the order has no action" in capsys.readouterr().err
+    assert "order.csv:2: found no '1B1', nor its I and W" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("what", ["gradients", "parameters", "losses"])

@@ -5,9 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What is in a section, in the last loop, is in the forward or the backward
-// action of its section. All else is in an action of its point and segment,
-// which all points have: what is in no section runs on each of them.
+// What is in a section, in the last loop, is in an action of the section: F is
+// the forward pass, FA adds what the forward passes of all microbatches sum up,
+// I is what the gradients depend on that leave the section, and W the rest of
+// the backward pass. All else is in an action of its point and segment, which
+// all points have: what is in no section runs on each of them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -45,6 +47,7 @@ Actions::Actions(func::FuncOp step, MeshAttr mesh, unsigned axis)
     if (segment % 2)
       lastLoop = std::max(lastLoop, segment);
   splitLast();
+  findLeaving();
   for (const auto &[op, segment] : segments)
     numSegments = std::max(numSegments, segment + 1);
 }
@@ -80,6 +83,25 @@ void Actions::splitLast() {
   }
 }
 
+/// A gradient leaves a section by a transfer of the last loop, or to another
+/// section of the point.
+void Actions::findLeaving() {
+  for (Operation &op : llvm::reverse(block)) {
+    auto section = getInteger(&op, kSectionAttrName);
+    if (segments.lookup(&op) != lastLoop || !section || isCarried(&op) ||
+        nn::getPass(&op) != nn::PassKind::Backward)
+      continue;
+    auto leads = [&](Operation *user) {
+      auto other = getInteger(user, kSectionAttrName);
+      return segments.lookup(user) == lastLoop && !isCarried(user) &&
+             (leaving.contains(user) || isa<TransferOp, BroadcastOp>(user) ||
+              (other && *other != *section));
+    };
+    if (llvm::any_of(op.getUsers(), leads))
+      leaving.insert(&op);
+  }
+}
+
 int64_t Actions::getPoint(Value value) const {
   AxisForm form = getForms(value.getType(), mesh)[axis];
   return form.isAt() ? form.getPoint() : -1;
@@ -104,22 +126,31 @@ static bool isOfResults(Operation *op) {
   return isa<CollectOp>(op) || op->hasTrait<OpTrait::IsTerminator>();
 }
 
+StringRef Actions::getLetter(Operation *op) const {
+  bool isBackward = nn::getPass(op) == nn::PassKind::Backward;
+  if (segments.lookup(op) != lastLoop)
+    return isBackward ? "B" : "F";
+  if (!isBackward)
+    return isCarried(op) ? "FA" : "F";
+  return leaving.contains(op) ? "I" : "W";
+}
+
 std::string Actions::getName(Operation *op, int64_t point) const {
   int64_t segment = segments.lookup(op);
   auto section = getInteger(op, kSectionAttrName);
   if (segment % 2 == 0 || !section)
     return ("p" + Twine(point) + "." + Twine(segment)).str();
-  return getName(*section, nn::getPass(op) == nn::PassKind::Backward, segment);
+  return getName(*section, getLetter(op), segment);
 }
 
-std::string Actions::getName(int64_t section, bool isBackward,
+std::string Actions::getName(int64_t section, StringRef letter,
                              int64_t segment) const {
-  std::string name = ("s" + Twine(section) + (isBackward ? ".B" : ".F")).str();
+  std::string name = ("s" + Twine(section) + "." + letter).str();
   return segment == lastLoop ? name : name + "." + std::to_string(segment);
 }
 
-Action *Actions::findOf(int64_t section, bool isBackward, int64_t segment) {
-  auto found = byName.find(getName(section, isBackward, segment));
+Action *Actions::findOf(int64_t section, StringRef letter, int64_t segment) {
+  auto found = byName.find(getName(section, letter, segment));
   return found == byName.end() ? nullptr : &found->second;
 }
 

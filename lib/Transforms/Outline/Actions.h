@@ -51,8 +51,9 @@ public:
   /// Whether `op` gives a value to other points, or is theirs alone in part:
   /// it is in no action.
   bool isBoundary(mlir::Operation *op) const;
-  /// Of section, pass, loop; null if there is none.
-  Action *findOf(int64_t section, bool isBackward, int64_t segment);
+  /// Of section, letter, loop; null if there is none. The last loop has F, FA,
+  /// I and W, others F and B.
+  Action *findOf(int64_t section, llvm::StringRef letter, int64_t segment);
   /// Of point, segment; null if there is none.
   Action *findOnce(int64_t point, int64_t segment);
   int64_t getLastLoop() const { return lastLoop; }
@@ -65,7 +66,10 @@ public:
 
 private:
   std::string getName(mlir::Operation *op, int64_t point) const;
-  std::string getName(int64_t section, bool isBackward, int64_t segment) const;
+  std::string getName(int64_t section, llvm::StringRef letter,
+                      int64_t segment) const;
+  llvm::StringRef getLetter(mlir::Operation *op) const;
+  void findLeaving();
   bool isWhole(mlir::Operation *op) const;
   void add(mlir::Operation *op, Action &action);
   void splitLast();
@@ -80,6 +84,8 @@ private:
   spmd::MeshAttr mesh;
   unsigned axis;
   llvm::DenseMap<mlir::Operation *, int64_t> segments;
+  /// Of backward passes: what gradients that leave the section depend on.
+  llvm::DenseSet<mlir::Operation *> leaving;
   int64_t lastLoop = -1, numSegments = 1;
 };
 

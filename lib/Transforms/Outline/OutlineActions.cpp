@@ -13,13 +13,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "Actions.h"
+#include "PointOrder.h"
 #include "mlir/IR/Builders.h"
 #include "tandem/Analysis/StepBody.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/Sched/Points.h"
-#include "tandem/Orders/Order.h"
-#include "tandem/Support/TextFile.h"
 #include "tandem/Transforms/Outline/Outline.h"
+#include <map>
+#include <set>
 
 namespace tandem {
 #define GEN_PASS_DEF_OUTLINEACTIONSPASS
@@ -46,6 +47,8 @@ struct PointWriter {
   std::vector<Item> items;
   size_t next = 0;
   llvm::DenseMap<Key, Value> values;
+  /// Of an action that adds up: the next microbatch, and those that wait.
+  std::map<Action *, std::pair<int64_t, std::set<int64_t>>> turns;
 };
 
 /// Writes the functions of all points.
@@ -56,11 +59,13 @@ public:
       : step(step), block(step.getBody().front()), mesh(mesh), axis(axis),
         actions(actions), count(count), builder(step.getContext()) {}
   void makePoints();
-  LogicalResult list(const orders::Order &order);
+  void list(const orders::Order &order);
   void listLoop(int64_t point, int64_t segment);
   LogicalResult run();
 
 private:
+  void list(int64_t point, const orders::Action &entry);
+  void listInTurn(int64_t point, const orders::Action &entry, StringRef letter);
   bool isIterated(Value value) const;
   Key getKey(Value value, int64_t microbatch) const {
     return {value, isIterated(value) ? microbatch : -1};
@@ -98,7 +103,6 @@ struct OutlineActionsPass
     if (failed(run()))
       signalPassFailure();
   }
-  FailureOr<orders::Order> makeOrder(int64_t numPoints, int64_t count);
   LogicalResult run();
 };
 } // namespace
@@ -133,20 +137,55 @@ void PointsWriter::makePoints() {
 void PointsWriter::listLoop(int64_t point, int64_t segment) {
   auto sections =
       step->getParentOp()->getAttrOfType<DenseI64ArrayAttr>(kSectionsAttrName);
-  auto listAll = [&](int64_t section, bool isBackward) {
-    Action *own = actions.findOf(section, isBackward, segment);
+  auto listAll = [&](int64_t section, StringRef letter) {
+    Action *own = actions.findOf(section, letter, segment);
     for (int64_t i = 0; own && own->point == point && i < count; ++i)
       points[point].items.push_back({own, i});
   };
   int64_t numSections = sections ? sections.size() : 0;
   for (int64_t section = 0; section < numSections; ++section)
-    listAll(section, /*isBackward=*/false);
+    listAll(section, "F");
   for (int64_t section = numSections; section-- > 0;)
-    listAll(section, /*isBackward=*/true);
+    listAll(section, "B");
+}
+
+/// Actions that add up run in the order of microbatches, as soon as it is their
+/// turn: so all orders have equal bits.
+void PointsWriter::listInTurn(int64_t point, const orders::Action &entry,
+                              StringRef letter) {
+  PointWriter &own = points[point];
+  Action *action = actions.findOf(entry.section, letter, actions.getLastLoop());
+  if (!action)
+    return;
+  auto &[next, waiting] = own.turns[action];
+  waiting.insert(entry.microbatch);
+  for (; waiting.erase(next); ++next)
+    own.items.push_back({action, next});
+}
+
+/// B is I and then W, so that the gradient leaves before W runs.
+void PointsWriter::list(int64_t point, const orders::Action &entry) {
+  auto add = [&](StringRef letter) {
+    if (Action *own =
+            actions.findOf(entry.section, letter, actions.getLastLoop()))
+      points[point].items.push_back({own, entry.microbatch});
+  };
+  switch (entry.kind) {
+  case orders::ActionKind::Forward:
+    add("F");
+    return listInTurn(point, entry, "FA");
+  case orders::ActionKind::BackwardInput:
+    return add("I");
+  case orders::ActionKind::Backward:
+    add("I");
+    return listInTurn(point, entry, "W");
+  case orders::ActionKind::BackwardWeight:
+    return listInTurn(point, entry, "W");
+  }
 }
 
 /// Segments in order; the order of the pipeline in place of the last loop.
-LogicalResult PointsWriter::list(const orders::Order &order) {
+void PointsWriter::list(const orders::Order &order) {
   for (auto [number, point] : llvm::enumerate(points)) {
     for (int64_t segment = 0; segment < actions.getNumSegments(); ++segment) {
       if (Action *once = actions.findOnce(number, segment))
@@ -154,29 +193,11 @@ LogicalResult PointsWriter::list(const orders::Order &order) {
           point.items.push_back({once, segment % 2 ? i : -1});
       if (segment % 2 && segment != actions.getLastLoop())
         listLoop(number, segment);
-      if (segment != actions.getLastLoop())
-        continue;
-      llvm::DenseMap<unsigned, unsigned> done; // by section
-      for (const orders::Action &action : order.points[number]) {
-        bool isForward = action.kind == orders::ActionKind::Forward;
-        if (!isForward && action.kind != orders::ActionKind::Backward)
-          return step.emitError("order has ")
-                 << orders::print(action)
-                 << ", expected F and B: a backward pass is one action";
-        if (!isForward && action.microbatch < done.lookup(action.section))
-          return step.emitError("order has ")
-                 << orders::print(action)
-                 << " behind a later microbatch, expected backward passes in "
-                    "the order of microbatches";
-        if (!isForward)
-          done[action.section] = action.microbatch;
-        Action *own = actions.findOf(action.section, !isForward, segment);
-        if (own)
-          point.items.push_back({own, action.microbatch});
-      }
+      if (segment == actions.getLastLoop())
+        for (const orders::Action &entry : order.points[number])
+          list(number, entry);
     }
   }
-  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -468,52 +489,6 @@ LogicalResult PointsWriter::run() {
 // The pass
 //===----------------------------------------------------------------------===//
 
-static bool hasBackward(func::FuncOp step) {
-  return llvm::any_of(step.getBody().front(), [](Operation &op) {
-    return nn::getPass(&op) == nn::PassKind::Backward;
-  });
-}
-
-FailureOr<orders::Order> OutlineActionsPass::makeOrder(int64_t numPoints,
-                                                       int64_t count) {
-  Location loc = getOperation().getLoc();
-  if (order == "gpipe" || order == "1f1b") {
-    auto places =
-        getOperation()->getAttrOfType<DenseI64ArrayAttr>(kSectionsAttrName);
-    auto step = getOperation().lookupSymbol<func::FuncOp>("step");
-    if (places && !hasBackward(step))
-      return orders::makeForward(
-          {places.asArrayRef().begin(), places.asArrayRef().end()}, numPoints,
-          count);
-    if (!places || places.size() != numPoints)
-      return emitError(loc)
-             << "order '" << order << "' has one section per point, found "
-             << (places ? places.size() : 0) << " sections on " << numPoints
-             << " points, expected the file of an order";
-    orders::Order chain = order == "gpipe" ? orders::makeGpipe(numPoints, count)
-                                           : orders::make1F1B(numPoints, count);
-    orders::Order placed;
-    placed.points.resize(numPoints);
-    for (auto [section, point] : llvm::enumerate(places.asArrayRef()))
-      placed.points[point] = std::move(chain.points[section]);
-    return placed;
-  }
-  std::string error;
-  auto text = rows.empty() ? readTextFile(order, error) : rows.getValue();
-  if (!text)
-    return emitError(loc) << order << ": " << error;
-  auto read = orders::parseOrder(*text, order.getValue(), error);
-  if (!read)
-    return emitError(loc) << error;
-  if (int64_t(read->points.size()) != numPoints ||
-      int64_t(orders::countMicrobatches(*read)) != count)
-    return emitError(loc) << order << ": order of " << read->points.size()
-                          << " points and " << orders::countMicrobatches(*read)
-                          << " microbatches, expected " << numPoints << " and "
-                          << count;
-  return *read;
-}
-
 LogicalResult OutlineActionsPass::run() {
   ModuleOp module = getOperation();
   auto step = module.lookupSymbol<func::FuncOp>("step");
@@ -531,10 +506,13 @@ LogicalResult OutlineActionsPass::run() {
   if (failed(verifyForms(step, mesh, FormsLeft::TimeAndAt)))
     return failure();
   int64_t count = getIterations(step);
-  auto order = makeOrder(mesh.getSize(*axis), count);
-  if (failed(order))
+  OrderSource source{order, std::nullopt};
+  if (!rows.empty())
+    source.rows = rows.getValue();
+  auto made = makePointOrder(step, mesh.getSize(*axis), count, source);
+  if (failed(made))
     return failure();
-  if (orders::runsForwardFirst(*order))
+  if (orders::runsForwardFirst(*made))
     reuseEarlierLoops(step, mesh, *axis);
   Actions actions(step, mesh, *axis);
   if (failed(actions.find()))
@@ -543,7 +521,8 @@ LogicalResult OutlineActionsPass::run() {
     actions.write(action, module);
   PointsWriter writer(step, mesh, *axis, actions, count);
   writer.makePoints();
-  if (failed(writer.list(*order)) || failed(writer.run()))
+  writer.list(*made);
+  if (failed(writer.run()))
     return failure();
   step.eraseBody();
   step.setPrivate();

@@ -5,31 +5,33 @@
 // RUN: tandem-opt %t.gpipe.mlir --pass-pipeline='builtin.module(builtin.module(tandem-duplex,tandem-schedule,tandem-lower))' -o %t.lowered.mlir
 // RUN: printf '0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n' > %t.csv
 // RUN: tandem-opt %t.mlir --tandem-outline-actions=order=%t.csv -o %t.read.mlir
+// RUN: printf '0F0,0F1,0B1,0B0\n1F1,1F0,1I1,1W1,1B0\n' > %t.turns.csv
+// RUN: tandem-opt %t.mlir --tandem-outline-actions=order=%t.turns.csv | FileCheck %s --check-prefix=TURNS
 // RUN: printf '0F0,0B0,0F1,0B1\n1F1,1F0,1B0,1B1\n' > %t.waits.csv
 // RUN: not tandem-opt %t.mlir --tandem-outline-actions=order=%t.waits.csv 2>&1 | FileCheck %s --check-prefix=WAITS
-// RUN: printf '0F0,0F1,0B0,0B1\n1F0,1I0,1W0,1F1,1B1\n' > %t.split.csv
-// RUN: not tandem-opt %t.mlir --tandem-outline-actions=order=%t.split.csv 2>&1 | FileCheck %s --check-prefix=SPLIT
-// RUN: printf '0F0,0F1,0B1,0B0\n1F0,1F1,1B1,1B0\n' > %t.late.csv
-// RUN: not tandem-opt %t.mlir --tandem-outline-actions=order=%t.late.csv 2>&1 | FileCheck %s --check-prefix=LATE
+// RUN: printf '0F0,0F1,0B0\n1F0,1F1,1B0,1B1\n' > %t.missing.csv
+// RUN: not tandem-opt %t.mlir --tandem-outline-actions=order=%t.missing.csv 2>&1 | FileCheck %s --check-prefix=MISSING
 // RUN: printf '0F0,0B0\n1F0,1B0\n' > %t.few.csv
 // RUN: not tandem-opt %t.mlir --tandem-outline-actions=order=%t.few.csv 2>&1 | FileCheck %s --check-prefix=FEW
 
-// WAITS: error: point 0 of 'pipe' never runs 's0.B' of microbatch 0
-// SPLIT: error: order has 1I0, expected F and B
-// LATE: error: order has 0B0 behind a later microbatch, expected backward passes in the order of microbatches
+// WAITS: error: {{.*}}waits.csv:1: entry 2: found a cycle, expected an order that can run: 0B0 waits for 1B0, behind 1F1 on point 1; 1F1 waits for 0F1, behind 0B0 on point 0
+// MISSING: error: {{.*}}missing.csv:1: found no '0B1', nor its I and W
 // FEW: few.csv: order of 2 points and 1 microbatches, expected 2 and 2
 
 // The step is a declaration; each action is a step of one microbatch.
 // CHECK: func.func private @step(
-// CHECK: module @s0.B
+// No gradient leaves section 0: its backward pass is W alone.
+// CHECK-NOT: module @s0.I
+// CHECK: module @s0.F
+// CHECK: module @s0.W
 // CHECK: func.func @step(
 // A sum over microbatches is updated in place.
 // CHECK-SAME: nn.role = #nn.role<state>
 // CHECK: nn.updates
 // CHECK: nn.add
-// CHECK: module @s0.F
-// CHECK: module @s1.B
 // CHECK: module @s1.F
+// CHECK: module @s1.I
+// CHECK: module @s1.W
 
 // CHECK: func.func @p0(
 // CHECK: %[[X0:.*]] = sched.row %{{.*}} microbatch 0
@@ -38,18 +40,38 @@
 // CHECK: sched.run @s0.F microbatch 1
 // CHECK: %[[G:.*]] = sched.receive from 1 tag {{[0-9]+}} microbatch 0
 // CHECK: %[[ZERO:.*]] = sched.zeros
-// CHECK: %[[SUM:.*]] = sched.run @s0.B microbatch 0({{.*}}%[[ZERO]])
-// CHECK: sched.run @s0.B microbatch 1({{.*}}%[[SUM]])
+// CHECK: %[[SUM:.*]] = sched.run @s0.W microbatch 0({{.*}}%[[ZERO]])
+// CHECK: sched.run @s0.W microbatch 1({{.*}}%[[SUM]])
 // CHECK: sched.give
 
+// The gradient of B leaves before its W.
 // CHECK: func.func @p1(
 // CHECK: sched.receive from 0 tag [[TAG]] microbatch 0
 // CHECK: sched.run @s1.F microbatch 0
 // GPIPE: sched.run @s1.F microbatch 1
-// GPIPE: sched.run @s1.B microbatch 0
-// BOTH: sched.run @s1.B microbatch 0
+// GPIPE: sched.run @s1.I microbatch 0
+// GPIPE-NEXT: sched.send
+// GPIPE: sched.run @s1.W microbatch 0
+// BOTH: sched.run @s1.I microbatch 0
+// BOTH: sched.run @s1.W microbatch 0
 // BOTH: sched.run @s1.F microbatch 1
-// CHECK: sched.run @s1.B microbatch 1
+// CHECK: sched.run @s1.I microbatch 1
+// CHECK: sched.run @s1.W microbatch 1
+
+// W waits for its turn, whatever the order.
+// TURNS: func.func @p0(
+// TURNS: sched.receive from 1 tag {{[0-9]+}} microbatch 1
+// TURNS: sched.receive from 1 tag {{[0-9]+}} microbatch 0
+// TURNS: sched.run @s0.W microbatch 0
+// TURNS: sched.run @s0.W microbatch 1
+// TURNS: func.func @p1(
+// TURNS: sched.run @s1.F microbatch 1
+// TURNS: sched.run @s1.F microbatch 0
+// TURNS: sched.run @s1.I microbatch 1
+// TURNS-NOT: sched.run @s1.W
+// TURNS: sched.run @s1.I microbatch 0
+// TURNS: sched.run @s1.W microbatch 0
+// TURNS: sched.run @s1.W microbatch 1
 
 #f = #nn.pass<forward>
 #b = #nn.pass<backward>

@@ -20,12 +20,17 @@ def OutlineActionsPass : Pass<"tandem-outline-actions", "::mlir::ModuleOp"> {
 
     | module | what |
     | --- | --- |
-    | `@s0.F`, `@s0.B` | the forward and backward pass of section 0 |
-    | `@s0.F.3` | what is in a loop before the last one, which is segment 3 |
+    | `@s0.F` | the forward pass of section 0 |
+    | `@s0.FA` | adds what forward passes sum up over microbatches, as the loss |
+    | `@s0.I` | what the gradients depend on that leave section 0 |
+    | `@s0.W` | the rest of the backward pass |
+    | `@s0.F.1`, `@s0.B.1` | what is in a loop before the last one, which is segment 1 |
     | `@p0.2` | what point 0 runs once, or in a loop before the last one: by its segment |
 
     A value that all points have is made in each action that reads it. A sum over
-    microbatches is an argument that the action updates.
+    microbatches is an argument that the action updates. All orders add in the order of
+    microbatches, so all have equal bits: W waits for its turn. An order that cannot run is an
+    error with the row and the entry.
 
     Where all forward passes come first, the last loop reads what earlier loops make in the same
     microbatch, in place of making it again: so a forward pass that a sum over all
