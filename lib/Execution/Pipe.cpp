@@ -105,8 +105,6 @@ private:
 };
 } // namespace
 
-/// The preset that is the default one inside of sections.
-static constexpr StringLiteral kPreset = "pipeline";
 /// The pipe axis, where no pin names another one.
 static constexpr StringLiteral kAxis = "pipe";
 
@@ -172,7 +170,7 @@ bool PipeTaker::takeLines() {
 }
 
 bool PipeTaker::takePreset() {
-  isPreset = options.preset == kPreset;
+  isPreset = options.preset == kPipelinePreset;
   if (isPreset)
     options.preset.clear();
   return true;
@@ -184,7 +182,7 @@ bool PipeTaker::findAxis() {
   } else if (!options.sections.empty()) {
     who = "sections is given";
   } else if (isPreset) {
-    who = "plan '" + kPreset.str() + "' is given";
+    who = "plan '" + std::string(kPipelinePreset) + "' is given";
   } else {
     who = options.order.empty() ? "" : "order is '" + options.order + "'";
   }

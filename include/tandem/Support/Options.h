@@ -152,6 +152,13 @@ inline constexpr std::string_view kDefaultPreset =
 #include "tandem/Support/Presets.def"
     ;
 
+/// The preset that cuts a step into sections.
+inline constexpr std::string_view kPipelinePreset =
+#define TANDEM_PRESET(ID, NAME, ALIASES, BATCH, HELP)
+#define TANDEM_PIPELINE_PRESET(ID, NAME, ALIASES, BATCH, HELP) NAME
+#include "tandem/Support/Presets.def"
+    ;
+
 const std::vector<PresetInfo> &getPresetTable();
 
 /// The names of Orders.def, with commas between.

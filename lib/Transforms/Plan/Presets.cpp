@@ -10,6 +10,7 @@
 #include "GroupSignatures.h"
 #include "tandem/Dialect/SPMD/MeshText.h"
 #include "tandem/Search/Descent.h"
+#include "tandem/Support/Options.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 
@@ -62,8 +63,6 @@ struct Preset {
 
 struct NamedPreset {
   llvm::StringLiteral name;
-  /// With commas between.
-  llvm::StringLiteral aliases;
   const Preset &preset;
 };
 } // namespace
@@ -79,7 +78,8 @@ static constexpr Preset kTensorParallel{
 static constexpr Preset kExpertParallel{true, kExpert, splitExperts,
                                         "expert weights to split"};
 static constexpr NamedPreset kPresets[] = {
-#define TANDEM_PRESET(ID, NAME, ALIASES, ...) {NAME, ALIASES, k##ID},
+#define TANDEM_PRESET(ID, NAME, ...) {NAME, k##ID},
+#define TANDEM_PIPELINE_PRESET(...)
 #include "tandem/Support/Presets.def"
 };
 
@@ -91,8 +91,9 @@ SmallVector<StringRef> tandem::plan::getPresetNames() {
 /// The preset of almost this name, or none.
 static StringRef findNear(StringRef name) {
   constexpr unsigned kMostTypos = 2;
-  for (const NamedPreset &each : kPresets)
-    if (each.name.edit_distance(name.lower(), true, kMostTypos) <= kMostTypos)
+  for (const PresetInfo &each : getPresetTable())
+    if (StringRef(each.name).edit_distance(name.lower(), true, kMostTypos) <=
+        kMostTypos)
       return each.name;
   return "";
 }
@@ -100,14 +101,26 @@ static StringRef findNear(StringRef name) {
 /// The preset of a name that others give it, or that was meant, or none.
 static StringRef findMeant(StringRef name) {
   std::string lower = name.lower();
-  for (const NamedPreset &each : kPresets)
-    if (llvm::is_contained(llvm::split(each.aliases, ','), lower))
+  for (const PresetInfo &each : getPresetTable())
+    if (llvm::is_contained(llvm::split(StringRef(each.aliases), ','), lower))
       return each.name;
   return findNear(name);
 }
 
+/// All names of the table, those of whole compilations too.
+static std::string listPresets() {
+  auto names =
+      llvm::map_to_vector(getPresetTable(), [](const PresetInfo &each) {
+        return StringRef(each.name);
+      });
+  return llvm::join(ArrayRef(names).drop_back(), ", ") + " or " +
+         names.back().str();
+}
+
 /// Behind an error that says which presets there are.
 static std::string getHint(StringRef name) {
+  if (name == StringRef(kPipelinePreset))
+    return "; the plan of a section is another one";
   if (StringRef meant = findMeant(name); !meant.empty())
     return "; did you mean '" + meant.str() + "'?";
   return llvm::sys::fs::exists(name)
@@ -134,10 +147,8 @@ getAxisPresets(func::FuncOp step, MeshAttr mesh, StringRef name) {
   const NamedPreset *named = llvm::find_if(
       kPresets, [&](const NamedPreset &each) { return each.name == name; });
   if (named == std::end(kPresets))
-    return emitError(step.getLoc())
-           << "plan preset '" << name << "', expected "
-           << llvm::join(ArrayRef(getPresetNames()).drop_back(), ", ") << " or "
-           << std::end(kPresets)[-1].name << getHint(name);
+    return emitError(step.getLoc()) << "plan preset '" << name << "', expected "
+                                    << listPresets() << getHint(name);
   const Preset *preset = &named->preset;
   SmallVector<const Preset *> presets(mesh.getNumAxes(), &kReplicate);
   for (unsigned axis = mesh.getNumSpaceAxes(); axis < mesh.getNumAxes(); ++axis)
