@@ -24,6 +24,16 @@ int64_t Cluster::getNumDevices() const {
   return devices;
 }
 
+std::vector<int64_t> Cluster::getMemory() const {
+  std::vector<int64_t> memory;
+  for (const NodeGroup &group : nodes)
+    for (int64_t node = 0; node < group.count; ++node)
+      for (auto [kind, count] : group.devices)
+        memory.insert(memory.end(), count,
+                      kinds[kind].memorySize - kinds[kind].memoryReserved);
+  return memory;
+}
+
 //===----------------------------------------------------------------------===//
 // Values
 //===----------------------------------------------------------------------===//

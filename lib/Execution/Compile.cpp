@@ -87,6 +87,7 @@ private:
   LogicalResult runStage(const Stage &stage);
   LogicalResult runStages(const Stage *first);
   LogicalResult emit();
+  LogicalResult checkMemory();
   LogicalResult judgePoints();
   LogicalResult fail(const Twine &message);
   void tell(StringRef what, size_t done = 0, size_t all = 0) const {
@@ -260,7 +261,7 @@ LogicalResult Compilation::checkOptions() {
     return failure();
   // The plan's peak is of all sections. Each point is held to the limit. Nor
   // does the timeline of an action say when it runs: that of the Program does.
-  if (pipe && options.memory >= 0)
+  if (pipe && hasMemoryLimit())
     ofStages.memory = std::numeric_limits<int64_t>::max();
   if (pipe)
     ofStages.timeline = false;
@@ -573,13 +574,26 @@ LogicalResult Compilation::emit() {
   return pipe ? judgePoints() : success();
 }
 
+/// Holds each point of a pipeline to its limit.
+LogicalResult Compilation::checkMemory() {
+  if (!hasMemoryLimit())
+    return success();
+  const std::string &bytes = result.bytes;
+  auto program = rt::loadProgram(
+      {reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()});
+  if (!program.ok())
+    return fail(program.status().message());
+  std::string why;
+  std::vector<int64_t> limits = getLimits(options, program->numRanks(), why);
+  if (why.empty())
+    why = describeExcess(*module, *program, limits);
+  return why.empty() ? success() : fail(why);
+}
+
 /// Of a pipeline, what its Program alone shows.
 LogicalResult Compilation::judgePoints() {
-  if (options.memory >= 0)
-    if (std::string excess =
-            describeExcess(*module, result.bytes, options.memory);
-        !excess.empty())
-      return fail(excess);
+  if (failed(checkMemory()))
+    return failure();
   if (!options.timeline)
     return success();
   auto timeline = predictProgram(result.bytes, options.cluster);

@@ -7,6 +7,7 @@
 
 #include "Pipe.h"
 #include "PipeLines.h"
+#include "tandem/Cost/Cluster.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 #include "tandem/Orders/Order.h"
 #include "tandem/Support/ByteSize.h"
@@ -14,7 +15,6 @@
 #include "tandem/Support/TextFile.h"
 #include "tandem/Transforms/Cut/Cut.h"
 #include "tandem/Transforms/Outline/Outline.h"
-#include "tandem_rt/program.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -424,28 +424,45 @@ static std::string describeSections(ModuleOp module, int64_t point) {
   return text;
 }
 
-std::string describeExcess(ModuleOp module, StringRef bytes, int64_t limit) {
-  auto program = rt::loadProgram(
-      {reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()});
-  if (!program.ok())
-    return program.status().message();
+std::vector<int64_t> getLimits(const Options &options, int64_t numRanks,
+                               std::string &error) {
+  if (options.memory >= 0)
+    return std::vector<int64_t>(numRanks, options.memory);
+  if (options.cluster.empty())
+    return {};
+  auto cluster = cost::readCluster(options.cluster, error);
+  if (!cluster)
+    return {};
+  std::vector<int64_t> limits = cluster->getMemory();
+  if (int64_t(limits.size()) == numRanks)
+    return limits;
+  error = "cluster '" + cluster->name + "' has " +
+          std::to_string(limits.size()) + " devices, expected " +
+          std::to_string(numRanks) + ", one for each rank";
+  return {};
+}
+
+std::string describeExcess(ModuleOp module, const rt::Program &program,
+                           ArrayRef<int64_t> limits) {
   Held most;
-  int64_t point = 0;
-  for (int64_t rank = 0; rank < program->numRanks(); ++rank) {
-    Held held = countHeld(*program, rank);
-    if (held.all <= most.all)
+  int64_t point = 0, limit = 0, excess = 0;
+  for (auto [rank, ofRank] : llvm::enumerate(limits)) {
+    Held held = countHeld(program, rank);
+    if (held.all - ofRank <= excess)
       continue;
+    excess = held.all - ofRank;
+    limit = ofRank;
     most = std::move(held);
-    point = program->rankToProgram[rank]; // each point has one
+    point = program.rankToProgram[rank]; // each point has one
   }
-  if (most.all <= limit)
+  if (excess == 0)
     return "";
   constexpr size_t kMostListed = 3;
   std::string largest;
   for (auto &[size, name] : ArrayRef(most.parts).take_front(kMostListed))
     largest += (largest.empty() ? "" : ", ") + name + " " + printByteSize(size);
   return ("point " + Twine(point) + " holds " + printByteSize(most.all) +
-          " on each rank, " + printByteSize(most.all - limit) +
+          " on each rank, " + printByteSize(excess) +
           " more than the limit of " + printByteSize(limit) + ": it has " +
           describeSections(module, point) + "; largest: " + largest +
           "; expected more memory, more points, or another cut")

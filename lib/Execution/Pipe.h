@@ -18,6 +18,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "tandem/Support/Options.h"
+#include "tandem_rt/program.h"
 #include <optional>
 
 namespace tandem {
@@ -49,10 +50,16 @@ void addPipePasses(mlir::OpPassManager &manager, const Pipe &pipe,
 std::string addPipe(const Pipe &pipe, mlir::ModuleOp module,
                     llvm::StringRef plan);
 
-/// One line about the point whose ranks hold most, if that is more than `limit`
-/// bytes; else nothing. `program` is the file that was made of `module`.
-std::string describeExcess(mlir::ModuleOp module, llvm::StringRef program,
-                           int64_t limit);
+/// What each rank of a pipeline may hold, in bytes: what is asked for, or else
+/// the memory of a cluster that is named. Empty for no limit, or with one line
+/// in `error`.
+std::vector<int64_t> getLimits(const Options &options, int64_t numRanks,
+                               std::string &error);
+
+/// One line about the point of the rank that exceeds its limit most; else
+/// nothing. `program` is what was made of `module`.
+std::string describeExcess(mlir::ModuleOp module, const rt::Program &program,
+                           llvm::ArrayRef<int64_t> limits);
 
 /// Whether the stage runs on each action alone.
 bool isOfActions(llvm::StringRef stage);

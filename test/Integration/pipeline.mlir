@@ -92,6 +92,13 @@
 // RUN: tandem-compile %s --mesh pipe=2 --accumulate 2 --memory 5kB -o %t/fits.tdm
 // RUN: not tandem-compile %s --mesh pipe=2 --accumulate 2 --memory 2kB --no-locations -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=MEMORY
 // MEMORY: error: point 0 holds {{.*}} kB on each rank, {{.*}} more than the limit of 2 kB: it has section 0 (w0); largest: activations, gradients and what is received {{.*}}, 'x' 512 B, 'w0' 512 B; expected more memory, more points, or another cut
+// The memory of a cluster is one, too, of which each rank has that of its device; what is asked for comes first.
+// RUN: not tandem-compile %s --mesh pipe=2,data=2 --accumulate 2 --cluster %S/Inputs/two-kinds.yaml -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=SMALL
+// RUN: tandem-compile %s --mesh pipe=2,data=2 --accumulate 2 --cluster %S/Inputs/two-kinds.yaml --memory 4kB -o %t/fits.tdm
+// RUN: sed 's/2 kB/4 kB/' %S/Inputs/two-kinds.yaml > %t/enough.yaml
+// RUN: tandem-compile %s --mesh pipe=2,data=2 --accumulate 2 --cluster %t/enough.yaml -o %t/fits.tdm 2>&1 | FileCheck %s --check-prefix=ENOUGH
+// ENOUGH-NOT: at its peak, a device of
+// SMALL: error: point 1 holds {{.*}} more than the limit of 2 kB: it has section 1 (w1)
 
 // A pin may say the section, and the form on the other axes. The input is split over
 // them, so each point gathers it, and the rows of microbatches are parts of what it made.

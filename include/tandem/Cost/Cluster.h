@@ -131,6 +131,8 @@ struct Cluster {
   bool operator==(const Cluster &) const = default;
 
   int64_t getNumDevices() const;
+  /// What each device has for tensors, in the order of ranks; B.
+  std::vector<int64_t> getMemory() const;
 };
 
 /// Reads a cluster file. An override is `KEY=VALUE` with a dotted path of keys
