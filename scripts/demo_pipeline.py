@@ -66,27 +66,18 @@ def predict(program, timeline):
 
 
 def spans_of(timeline):
-    """{rank: [(begin, end, action)]} of computing commands in time order; times in microseconds, the first is 0.
-
-    What a point computes behind its last pass is its update, U.
-    """
+    """{rank: [(begin, end, action)]} of computing commands of actions; times in microseconds, the first is 0."""
     spans = {}
     for event in json.loads(timeline.read_text())["traceEvents"]:
         if event["ph"] == "X" and event["cat"] not in WAITING:
-            action = re.match(r"\d+([FIBWU])", event["name"])
-            span = (event["ts"], event["ts"] + event["dur"], action[1] if action else "U")
-            spans.setdefault(event["pid"], []).append(span)
+            of_rank = spans.setdefault(event["pid"], [])
+            if action := re.match(r"\d+([FIBWU])\d* ", event["name"]):
+                of_rank.append((event["ts"], event["ts"] + event["dur"], action[1]))
     first = min(begin for of_rank in spans.values() for begin, _, _ in of_rank)
-    result = {}
-    for rank, of_rank in sorted(spans.items()):
-        of_rank.sort()
-        last = max(begin for begin, _, action in of_rank if action != "U")
-        result[rank] = [
-            (begin - first, end - first, action)
-            for begin, end, action in of_rank
-            if action != "U" or begin > last
-        ]
-    return result
+    return {
+        rank: [(begin - first, end - first, action) for begin, end, action in of_rank]
+        for rank, of_rank in spans.items()
+    }
 
 
 def row_of(spans, width):

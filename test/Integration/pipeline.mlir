@@ -17,6 +17,8 @@
 // Both points run the check, and only one has the loss.
 // CHECK-DAG: 0F3
 // CHECK-DAG: 1B3
+// CHECK-DAG: '0U {{.+}}'
+// CHECK-DAG: '1U {{.+}}'
 // CHECK-DAG: check_finite
 
 // Each stage means what the one before means, up to the actions.

@@ -51,6 +51,8 @@ private:
   void copy(Value value, rt::BufferRef place);
   LogicalResult give(sched::GiveOp op);
   void add(const rt::Command &command, sched::RunOp op, const LinkMap &map);
+  std::string getPrefix(sched::RunOp op) const;
+  bool endsInUpdate(Operation *lastPass) const;
   void addChecks(int64_t segment, bool isAll);
   void waitForTransfers(ValueRange values);
   void waitForSends();
@@ -70,6 +72,8 @@ private:
   llvm::DenseMap<Value, uint32_t> received;
   std::vector<std::pair<int64_t, uint32_t>> sent;
   int64_t numRuns = 0;
+  /// Behind the last pass of a section.
+  bool isUpdate = false;
   size_t nextCheck = 0, numMeetings = 0;
 };
 
@@ -243,6 +247,34 @@ LogicalResult PointLinker::give(sched::GiveOp op) {
 // Runs
 //===----------------------------------------------------------------------===//
 
+static bool isOfSection(sched::RunOp op) {
+  return op.getAction().starts_with("s");
+}
+
+/// What an action begins its names with (`actionOf` in tandem_rt/timeline.h):
+/// `0F3` with section and microbatch, `1U` with the point; nothing in front of
+/// the passes.
+std::string PointLinker::getPrefix(sched::RunOp op) const {
+  auto [section, letter] = op.getAction().drop_front().split('.');
+  if (isOfSection(op))
+    return (section + letter.take_front(1) +
+            Twine(op.getMicrobatch().value_or(0)))
+        .str();
+  return isUpdate ? (Twine(point) + "U").str() : "";
+}
+
+/// Whether what stands behind the last pass of a section updates values: an
+/// evaluation has results alone there.
+bool PointLinker::endsInUpdate(Operation *lastPass) const {
+  for (Operation *op = lastPass; op; op = op->getNextNode())
+    if (auto run = dyn_cast<sched::RunOp>(op); run && !isOfSection(run))
+      for (const rt::Command &command :
+           actions.lookup(run.getAction())->rankPrograms[0].commands)
+        if (writesArgument(command))
+          return true;
+  return false;
+}
+
 /// Lists a command of an action with the buffers of the point.
 void PointLinker::add(const rt::Command &command, sched::RunOp op,
                       const LinkMap &map) {
@@ -250,15 +282,14 @@ void PointLinker::add(const rt::Command &command, sched::RunOp op,
   map.apply(copy);
   if (auto *launch = std::get_if<rt::Launch>(&copy.operation))
     launch->codeObject += objects.lookup(op.getAction());
-  if (auto *check = std::get_if<rt::Check>(&copy.operation))
+  auto *check = std::get_if<rt::Check>(&copy.operation);
+  if (check)
     check->axes = {axis};
-  std::string name = copy.name;
   if (auto microbatch = op.getMicrobatch())
     copy.strand = int32_t(*microbatch);
-  auto [section, letter] = op.getAction().split('.');
-  if (section.consume_front("s"))
-    name = (section + letter.take_front(1) + Twine(copy.strand) + " " + name)
-               .str();
+  // A check has one name on all points.
+  std::string prefix = check ? "" : getPrefix(op);
+  std::string name = prefix.empty() ? copy.name : prefix + " " + copy.name;
   builder.add({name, copy.location, copy.queue, copy.flops, copy.bytes,
                copy.stage, copy.strand, copy.workspace},
               std::move(copy.operation));
@@ -311,6 +342,10 @@ void PointLinker::run(sched::RunOp op) {
 LogicalResult PointLinker::run() {
   if (failed(buffers.place(function, actions, builder)))
     return failure();
+  Operation *lastPass = nullptr;
+  for (auto run : function.getOps<sched::RunOp>())
+    if (isOfSection(run))
+      lastPass = run;
   for (Operation &op : function.getBody().front().without_terminator()) {
     auto result =
         TypeSwitch<Operation *, LogicalResult>(&op)
@@ -326,6 +361,8 @@ LogicalResult PointLinker::run() {
             .Default([](Operation *) { return success(); });
     if (failed(result))
       return failure();
+    if (&op == lastPass)
+      isUpdate = endsInUpdate(lastPass);
   }
   // A point that has nothing behind the loops takes part in all of them here.
   addChecks(std::numeric_limits<int64_t>::max(), true);
