@@ -1,7 +1,9 @@
 """Layout of values in a store: forms, which are pins for later Programs, and parts of parameters."""
 
+import contextlib
 import itertools
 import re
+import tempfile
 
 from ..base.pins import Pin
 
@@ -47,16 +49,35 @@ def pipe_axes(program):
     return [program.mesh[number].name for number in sorted(numbers)]
 
 
-def section_options(planner, module, programs, trains):
-    """The compiler's options for a pipeline in which `programs` have their values; none without one. Where no order counts
-    sections, they are the runs of parameters on one point, in the order in which `module` reads them.
+@contextlib.contextmanager
+def section_options(plan, module, programs, trains):
+    """The compiler's options for a pipeline in which `programs` have their values; none without one. A training step has
+    sections and order of the first one, whose plan is the text `plan`. Sections of an evaluation are the runs of
+    parameters on one point, in the order in which `module` reads them.
     """
     axes = pipe_axes(programs[0])
     if not axes:
-        return {}
-    if trains and planner["order"]:
-        pins = [pin for pin in planner["pins"] if "=at(" in str(pin).replace(" ", "")]
-        return {"pins": pins, "sections": planner["sections"], "order": planner["order"]}
+        yield {}
+    elif not trains:
+        yield {"pins": _pins_of_runs(axes[0], module, programs)}
+    else:
+        lines = [line.partition(" ")[::2] for line in plan.splitlines()]
+        pins = [_section_pin(axes[0], rest) for word, rest in lines if word == "section"]
+        names = [rest for word, rest in lines if word == "order"]
+        rows = [rest + "\n" for word, rest in lines if word == "row"]
+        with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
+            file.writelines(rows)
+            file.flush()
+            yield {"pins": pins, "order": file.name if rows else names[0]}
+
+
+def _section_pin(axis, line):
+    """Of `1 point 0 layers.1.*,norm.*`, what a plan says of a section."""
+    _, _, point, globs = line.split(maxsplit=3)
+    return Pin(globs, ((axis, f"at({point})"),))
+
+
+def _pins_of_runs(axis, module, programs):
     points = {
         argument.name: place.point
         for program in reversed(programs)
@@ -66,11 +87,7 @@ def section_options(planner, module, programs, trains):
     }
     read = [name for name in _parameters_read(module) if name in points]
     runs = itertools.groupby(read, key=points.get)
-    return {
-        "pins": [
-            Pin(",".join(map(_glob, names)), ((axes[0], f"at({point})"),)) for point, names in runs
-        ]
-    }
+    return [Pin(",".join(map(_glob, names)), ((axis, f"at({point})"),)) for point, names in runs]
 
 
 def _parameters_read(module):

@@ -158,9 +158,9 @@ def _key_of(batch, wanted, settings):
 
 
 class Programs:
-    def __init__(self, recipe, main):
-        """`recipe` may be None: then there is only the Program `main`."""
-        self._recipe, self.main = recipe, main
+    def __init__(self, recipe, main, plan=""):
+        """`recipe` may be None: then there is only the Program `main`, which `plan` is the plan of, as a text."""
+        self._recipe, self.main, self._plan = recipe, main, plan
         self._others, self._captured_anew = OrderedDict(), 0
         self._starts, self._counted_anew = {}, 0
         self._numbers = {}  # What steps have left in attributes, where the next one is another for it.
@@ -461,17 +461,17 @@ class Programs:
             self._recipe.compile_module,
             dict(mesh=mesh, pins=stored_pins(module, stored)),
         )
-        sections = section_options(planner, module, stored, trains)
-        options |= sections | {"pins": options["pins"] + sections.get("pins", [])}
         options["stored_parts"] = stored_parts(stored)
         options |= {name: planner[name] for name in ("device", "architecture")}
-        for plan, micro in first:
-            with contextlib.suppress(CompileError):
-                return make(module, plan=plan, micro=micro, **options)
-        options |= dict(plan=last[0], micro=last[1])
-        if trains:
-            options |= {name: planner[name] for name in ("recompute", "accumulate")}
-        return make(module, **options)
+        with section_options(self._plan, module, stored, trains) as sections:
+            options |= sections | {"pins": options["pins"] + sections.get("pins", [])}
+            for plan, micro in first:
+                with contextlib.suppress(CompileError):
+                    return make(module, plan=plan, micro=micro, **options)
+            options |= dict(plan=last[0], micro=last[1])
+            if trains:
+                options |= {name: planner[name] for name in ("recompute", "accumulate")}
+            return make(module, **options)
 
 
 def _preset(planner, mesh):
