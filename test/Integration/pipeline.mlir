@@ -16,7 +16,8 @@
 
 // Both points run the check, and only one has the loss.
 // CHECK-DAG: 0F3
-// CHECK-DAG: 1B3
+// CHECK-DAG: 1I3
+// CHECK-DAG: 1W3
 // CHECK-DAG: '0U {{.+}}'
 // CHECK-DAG: '1U {{.+}}'
 // CHECK-DAG: check_finite
