@@ -10,6 +10,17 @@
 
 include "mlir/Pass/PassBase.td"
 
+def RemakeViewsPass : Pass<"tandem-remake-views", "::mlir::ModuleOp"> {
+  let summary = "Makes views in the backward pass of a section where that holds fewer bytes";
+  let description = [{
+    Before: a localized step with forms `at(i)` on the pipe axis. After: likewise. What the forward
+    pass of a section makes for the backward one is held for each microbatch in flight. Where the
+    backward pass reads a tensor and views of it, or several views, or a view of an argument, it
+    makes the views itself. So the tensor alone is held, or nothing. Views are reshapes,
+    permutations, expansions, slices and conversions.
+  }];
+}
+
 def OutlineActionsPass : Pass<"tandem-outline-actions", "::mlir::ModuleOp"> {
   let summary = "Makes a module of each action of a pipeline, and a function of each point";
   let description = [{
