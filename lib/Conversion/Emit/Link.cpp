@@ -70,6 +70,7 @@ private:
   LinkBuffers buffers;
   /// Events of transfers that the queue of computation has not waited for.
   llvm::DenseMap<Value, uint32_t> received;
+  /// Behind which run the queue of computation waits for what was sent.
   std::vector<std::pair<int64_t, uint32_t>> sent;
   int64_t numRuns = 0;
   /// Behind the last pass of a section.
@@ -161,15 +162,14 @@ void PointLinker::waitForTransfers(ValueRange values) {
     }
 }
 
-/// A buffer that was sent may be written again behind the second run.
+/// A buffer that was sent may be written again behind so many runs.
 void PointLinker::waitForSends() {
-  size_t kept = 0;
-  for (auto [run, event] : sent)
-    if (run + LinkBuffers::kRunsOfSend <= numRuns)
+  llvm::erase_if(sent, [&](auto &entry) {
+    auto [run, event] = entry;
+    if (run <= numRuns)
       builder.waitEvent(kCompute, event);
-    else
-      sent[kept++] = {run, event};
-  sent.resize(kept);
+    return run <= numRuns;
+  });
 }
 
 /// A transfer on the queue of its points, behind what the point has computed.
@@ -197,7 +197,8 @@ void PointLinker::send(sched::SendOp op) {
   auto [info, transfer] = beginTransfer(op, point, op.getTo(), value);
   uint32_t queue = builder.transferQueue(transfer.from, transfer.to);
   builder.send(info, transfer, buffers.get(value));
-  sent.push_back({numRuns, builder.recordEvent(queue)});
+  sent.push_back({numRuns + buffers.getRuns(op), builder.recordEvent(queue)});
+  waitForSends();
 }
 
 void PointLinker::receive(sched::ReceiveOp op) {

@@ -102,6 +102,13 @@ void visitBuffers(rt::Command &command, Visit visit) {
 // Places
 //===----------------------------------------------------------------------===//
 
+/// After so many runs, at the latest, a point waits for what it sent before
+/// them: passes of each kind, F, I and W, may run beside the transfer.
+static constexpr int64_t kRunsOfSend = 3;
+/// What was sent and is held beside later runs is at most this share more than
+/// the point holds without it.
+static constexpr double kRoomOfSends = 0.03;
+
 unsigned LinkBuffers::addBuffer(int64_t bytes, int64_t begin) {
   buffers.push_back({int64_t(llvm::alignTo(bytes, rt::kHostAlignment)),
                      {{begin - 1}, {begin}, {begin}}});
@@ -151,7 +158,81 @@ void LinkBuffers::nameResults(sched::RunOp run, const rt::Program &program,
       shifts[result] = shifts.lookup(updated);
     } else {
       refs[result] = refs.lookup(updated);
+      updaters[updated] = run;
     }
+  }
+}
+
+namespace {
+/// Bytes that live at each position, and may.
+class Alive {
+public:
+  /// `own` is what lives always.
+  Alive(ArrayRef<lower::Buffer> buffers, int64_t numPositions, int64_t own);
+  /// Lets a buffer live until `position`; false: there is no room.
+  bool prolong(lower::Buffer &buffer, int64_t position);
+
+private:
+  void add(int64_t first, int64_t last, int64_t bytes) {
+    for (int64_t position = first; position <= last; ++position)
+      alive[position] += bytes;
+  }
+  std::vector<int64_t> alive;
+  double limit;
+};
+} // namespace
+
+Alive::Alive(ArrayRef<lower::Buffer> buffers, int64_t numPositions, int64_t own)
+    : alive(numPositions + 1, own) {
+  for (const lower::Buffer &buffer : buffers)
+    add(buffer.life.first.front(), buffer.life.death.front(), buffer.bytes);
+  limit = (1 + kRoomOfSends) * double(*llvm::max_element(alive));
+}
+
+bool Alive::prolong(lower::Buffer &buffer, int64_t position) {
+  int64_t &last = buffer.life.death.front();
+  if (position <= last)
+    return true;
+  auto beside =
+      std::max_element(alive.begin() + last + 1, alive.begin() + position + 1);
+  if (double(*beside + buffer.bytes) > limit)
+    return false;
+  add(last + 1, position, buffer.bytes);
+  last = position;
+  return true;
+}
+
+/// The bytes of the arguments that a point reads.
+static int64_t getOwnBytes(Block &block) {
+  int64_t bytes = 0;
+  for (BlockArgument argument : block.getArguments())
+    if (!argument.use_empty())
+      bytes += getBytes(argument.getType());
+  return bytes;
+}
+
+/// A point need not wait at once for what it sends: where there is room, the
+/// source lives until some runs later. An argument lives until its update.
+void LinkBuffers::prolongSends(Block &block, int64_t numPositions) {
+  Alive alive(buffers, numPositions, getOwnBytes(block));
+  std::vector<sched::SendOp> sent;
+  int64_t position = 0;
+  for (Operation &op : block.without_terminator()) {
+    ++position;
+    if (auto send = dyn_cast<sched::SendOp>(op))
+      sent.push_back(send);
+    if (!isa<sched::RunOp>(op))
+      continue;
+    llvm::erase_if(sent, [&](sched::SendOp send) {
+      auto found = numbers.find(send.getValue());
+      if (found == numbers.end()) {
+        bool isUpdated = updaters.lookup(send.getValue()) == &op;
+        runsOfSends[send] += !isUpdated;
+        return isUpdated;
+      }
+      return !alive.prolong(buffers[found->second], position) ||
+             ++runsOfSends[send] == kRunsOfSend;
+    });
   }
 }
 
@@ -200,7 +281,6 @@ LinkBuffers::place(func::FuncOp function,
   for (BlockArgument argument : block.getArguments())
     refs[argument] = builder.argument(argument.getArgNumber());
   int64_t position = 0;
-  llvm::SmallVector<std::pair<int64_t, Value>> sent;
   for (Operation &op : block.without_terminator()) {
     ++position;
     for (Value operand : op.getOperands())
@@ -209,8 +289,6 @@ LinkBuffers::place(func::FuncOp function,
       nameRow(row);
     if (auto constant = dyn_cast<nn::ConstantOp>(op))
       nameConstant(constant, builder);
-    if (auto send = dyn_cast<sched::SendOp>(op))
-      sent.push_back({0, send.getValue()});
     if (isa<sched::ZerosOp, sched::ReceiveOp>(op) ||
         (isa<sched::StackOp>(op) && !numbers.contains(op.getResult(0))))
       addValue(op.getResult(0), position);
@@ -219,13 +297,11 @@ LinkBuffers::place(func::FuncOp function,
       continue;
     const rt::Program &program = *actions.lookup(run.getAction());
     nameResults(run, program, position);
-    for (auto &[runs, value] : sent)
-      if (runs++ < kRunsOfSend)
-        use(value, position);
     auto &own = arenas[run];
     for (const rt::Arena &arena : program.rankPrograms[0].arenas)
       own.push_back(addBuffer(arena.bytes, position));
   }
+  prolongSends(block, position);
   placeBuffers(position, builder);
   return success();
 }

@@ -24,9 +24,6 @@ void visitBuffers(rt::Command &command,
 /// Where the values of the function of a point lie.
 class LinkBuffers {
 public:
-  /// After so many runs a point waits for what it sent before them.
-  static constexpr int64_t kRunsOfSend = 2;
-
   /// Finds all places in the arena of the current rank program: of values, and
   /// of the arenas of each run.
   mlir::LogicalResult place(mlir::func::FuncOp function,
@@ -34,6 +31,8 @@ public:
                             rt::ProgramBuilder &builder);
 
   rt::BufferRef get(mlir::Value value) const { return refs.lookup(value); }
+  /// After how many runs the point waits for what `send` sends.
+  int64_t getRuns(sched::SendOp send) const { return runsOfSends.lookup(send); }
   /// Where each arena of the action of `run` begins.
   llvm::ArrayRef<int64_t> getArenas(sched::RunOp run) const {
     return arenas.find(run)->second;
@@ -45,6 +44,7 @@ private:
   void use(mlir::Value value, int64_t position);
   void nameResults(sched::RunOp run, const rt::Program &program,
                    int64_t position);
+  void prolongSends(mlir::Block &block, int64_t numPositions);
   void placeBuffers(int64_t numPositions, rt::ProgramBuilder &builder);
   void nameRow(sched::RowOp row);
   bool nameInStack(mlir::Value value, int64_t position);
@@ -57,6 +57,9 @@ private:
   llvm::DenseMap<mlir::Value, int64_t> shifts;
   /// Of each run: numbers of the buffers of its arenas, then their offsets.
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<int64_t, 2>> arenas;
+  llvm::DenseMap<mlir::Operation *, int64_t> runsOfSends;
+  /// The run that updates an argument.
+  llvm::DenseMap<mlir::Value, mlir::Operation *> updaters;
   /// Their lives are in positions of the point's function, from 1.
   std::vector<lower::Buffer> buffers;
 };
