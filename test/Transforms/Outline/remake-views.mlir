@@ -4,10 +4,10 @@
 
 // The backward pass of section 0 reads `e` and a conversion of it, so it makes the
 // conversion: one tensor is held, not two. Of `h` it reads a conversion alone, which is held.
-// CHECK: module @s0.B
-// CHECK: nn.convert %{{.*}}nn.pass = #backward{{.*}} : (tensor<4x8xf64>) -> tensor<4x8xf32>
 // CHECK: module @s0.F
 // CHECK: return %{{[^,]*}}, %{{[^,]*}} : tensor<4x8xf32>, tensor<4x8xf64>
+// CHECK: module @s0.W
+// CHECK: nn.convert %{{.*}}nn.pass = #backward{{.*}} : (tensor<4x8xf64>) -> tensor<4x8xf32>
 // HELD: module @s0.F
 // HELD: return {{.*}} : tensor<4x8xf32>, tensor<4x8xf64>, tensor<4x8xf32>
 
