@@ -11,7 +11,7 @@ Steps are planned by `--search tandem` on one rank and compiled, not run.
 * *search*: CPU seconds of searches on four ranks with a limit that binds, and of Llama with 8 billion parameters on 8x8 H100.
 
 *Again*: FLOPs of products that the Program computes beyond those of the step without a limit, relative to these. With
-dropout attention counts, as PyTorch decomposes it into products then. *Held*: arenas and arguments of the Program.
+dropout attention counts, as PyTorch decomposes it into products then. *Held*: what a rank of the Program holds.
 
 PyTorch's peaks are in recompute_pytorch.json, which `--measure-pytorch` writes again (10 minutes).
 """

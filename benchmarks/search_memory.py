@@ -4,8 +4,8 @@
     benchmarks/search_memory.py [--models gpt,llama] [--plans zero,searched-2] [--share 0.6] [--check] [--json FILE]
 
 Plans each model by presets and by search, on one to four ranks, with one and two microbatches. What is searched on four
-ranks is searched again with --share of the peak as its limit. A rank holds its arenas and its arguments. --check fails
-where they are outside of 0.90 to 1.00 of the peak.
+ranks is searched again with --share of the peak as its limit. A rank holds arenas, arguments, results and constants.
+--check fails where they are outside of 0.90 to 1.00 of the peak.
 """
 
 import math
@@ -50,18 +50,7 @@ LEAST, MOST = 0.90, 1.00
 
 def get_held(program):
     """Of the text of a Program: bytes of its largest rank."""
-    ranks = re.split(r"(?m)^rank program ", program)
-    arenas = [
-        sum(map(int, re.findall(r"(?m)^  arena \d+ in \S+ (\d+) bytes", rank))) for rank in ranks
-    ]
-    arguments = re.findall(
-        r"(?m)^argument \d+ \S+ [a-z]+(\d+)\[[^\]]*\] local \[([^\]]*)\]", program
-    )
-    return max(arenas) + sum(
-        max(int(bits) // 8, 1)
-        * math.prod(int(extent) for extent in shape.split(",") if extent.strip())
-        for bits, shape in arguments
-    )
+    return max(map(int, re.findall(r"(?m)^rank program .* holds (\d+) bytes$", program)))
 
 
 def count_ranks(mesh):

@@ -16,7 +16,6 @@
 #include "tandem/Analysis/HashStep.h"
 #include "tandem/Analysis/UserLocation.h"
 #include "tandem/Conversion/Emit/Emit.h"
-#include "tandem/Conversion/Lower/Lower.h"
 #include "tandem/Device/Gpu.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 #include "tandem/Dialect/Sched/Sched.h"
@@ -57,7 +56,7 @@ struct Repeats {
   /// Of the results, what was there then.
   size_t numRemarks = 0, numIR = 0;
   unsigned count = 0;
-  /// Of the plan, and of the Program that was made of it; B.
+  /// Of the plan; of the Program that was made of it, and its limit; B.
   int64_t peak = 0, held = 0, limit = 0;
 };
 
@@ -89,6 +88,7 @@ private:
   LogicalResult emit();
   LogicalResult checkMemory();
   LogicalResult judgePoints();
+  FailureOr<bool> compileFrom(const Stage *first);
   LogicalResult fail(const Twine &message);
   void tell(StringRef what, size_t done = 0, size_t all = 0) const {
     if (options.progress)
@@ -511,17 +511,15 @@ std::string Compilation::describeHeld() const {
 }
 
 /// A plan counts what tensors hold, by stages; buffers are aligned, leave gaps
-/// and overlap stages. False: the step has to be planned again. A plan that was
-/// given may exceed the memory of a cluster, with a warning, as many a cluster
-/// prices it, and no limit that somebody asks for.
+/// and overlap stages, and kernels have scratch. False: the step has to be
+/// planned again. A plan that was given may exceed the memory of a cluster,
+/// with a warning, as many a cluster prices it, and no limit that somebody asks
+/// for.
 FailureOr<bool> Compilation::fits() {
   auto limit = getInteger(*module, spmd::kMemoryAttrName);
-  if (!limit || !(*module)->hasAttr(sched::kArenaAttrName))
+  if (pipe || !limit || repeats.held <= *limit)
     return true;
   repeats.limit = *limit;
-  repeats.held = lower::countHeldBytes(*module);
-  if (repeats.held <= repeats.limit)
-    return true;
   if (repeats.step && repeats.count < kMaxRepeats) {
     planAgain();
     return false;
@@ -534,13 +532,18 @@ FailureOr<bool> Compilation::fits() {
   return true;
 }
 
+/// Where an offer to make values again is of no use, this is what is said.
 LogicalResult Compilation::failTooLarge() {
+  recompute.lacksMemory = true;
   std::string tries =
       repeats.count ? " after " + std::to_string(repeats.count) + " repeats"
                     : "";
-  return fail(describeHeld() + "; its plan" + tries + " holds " +
-              printByteSize(repeats.peak) + ": expected memory of at least " +
-              printByteSize(repeats.held) + ", or more ranks");
+  (void)fail(describeHeld() + "; its plan" + tries + " holds " +
+             printByteSize(repeats.peak) + ": expected memory of at least " +
+             printByteSize(repeats.held) + ", or more ranks");
+  if (!ofStages.recompute)
+    recompute.error = error;
+  return failure();
 }
 
 /// With the excess less than what the plan was held to, or holds: so another
@@ -567,10 +570,11 @@ LogicalResult Compilation::emit() {
     tell("kernels", done, all);
     return !isCancelled();
   };
-  FailureOr<std::string> bytes = emitProgram(*module, emitOptions);
-  if (failed(bytes))
+  FailureOr<EmittedProgram> program = emitProgram(*module, emitOptions);
+  if (failed(program))
     return fail("stage emit failed");
-  result.bytes = std::move(*bytes);
+  result.bytes = std::move(program->bytes);
+  repeats.held = program->heldBytes;
   return pipe ? judgePoints() : success();
 }
 
@@ -604,6 +608,15 @@ LogicalResult Compilation::judgePoints() {
     return fail(line.status().message());
   result.remarks.push_back("remark: " + *line);
   return success();
+}
+
+/// False: the step has to be planned again.
+FailureOr<bool> Compilation::compileFrom(const Stage *first) {
+  if (failed(runStages(first)))
+    return failure();
+  if (!options.stopAfter.empty())
+    return true;
+  return failed(emit()) ? FailureOr<bool>(failure()) : fits();
 }
 
 bool Compilation::run(std::string_view text, std::string_view name) {
@@ -641,18 +654,15 @@ bool Compilation::make(std::string_view text, std::string_view name) {
   const Stage *from = findStage(options.fromStage);
   const Stage *first = from ? from + 1 : getStages().begin();
   keepSource(first);
-  for (FailureOr<bool> isDone = false; !*isDone; first = findStage("plan")) {
-    while (failed(runStages(first))) {
-      if (!offerAgain()) {
-        error = recompute.error.empty() ? error : recompute.error;
-        return false;
-      }
-      first = findStage("import");
-    }
-    if (failed(isDone = fits()))
+  for (FailureOr<bool> isDone = compileFrom(first); failed(isDone) || !*isDone;
+       isDone = compileFrom(first)) {
+    if (failed(isDone) && !offerAgain()) {
+      error = recompute.error.empty() ? error : recompute.error;
       return false;
+    }
+    first = findStage(failed(isDone) ? "import" : "plan");
   }
-  return !options.stopAfter.empty() || succeeded(emit());
+  return true;
 }
 
 bool Compilation::hash(std::string_view text, std::string_view name,

@@ -379,38 +379,25 @@ std::string addPipe(const Pipe &pipe, ModuleOp module, StringRef plan) {
 // Memory of a point
 //===----------------------------------------------------------------------===//
 
-namespace {
-/// What a rank holds, in bytes.
-struct Held {
-  int64_t all = 0;
+/// What a rank holds, the largest first: bytes and a name.
+static std::vector<std::pair<int64_t, std::string>>
+listHeld(const rt::Program &program, int64_t rank) {
   std::vector<std::pair<int64_t, std::string>> parts;
-
-  void add(const std::string &name, int64_t bytes) {
-    all += bytes;
-    parts.emplace_back(bytes, name);
-  }
-};
-} // namespace
-
-static Held countHeld(const rt::Program &program, int64_t rank) {
-  Held held;
+  int64_t others = rt::heldBytes(program, rank);
   auto add = [&](const auto &entry) {
-    if (rt::holds(program, entry.form, rank))
-      held.add("'" + entry.name + "'", rt::numElements(entry.localShape) *
-                                           rt::elementBytes(entry.type));
+    if (!rt::holds(program, entry.form, rank))
+      return;
+    parts.emplace_back(rt::localBytes(entry), "'" + entry.name + "'");
+    others -= rt::localBytes(entry);
   };
   for (const rt::Argument &argument : program.arguments)
     add(argument);
   for (const rt::Result &result : program.results)
     if (result.place.space == rt::Space::Result)
       add(result);
-  int64_t arenas = 0;
-  for (const rt::Arena &arena :
-       program.rankPrograms[program.rankToProgram[rank]].arenas)
-    arenas += arena.bytes;
-  held.add("activations, gradients and what is received", arenas);
-  llvm::sort(held.parts, std::greater<>());
-  return held;
+  parts.emplace_back(others, "activations, gradients and what is received");
+  llvm::sort(parts, std::greater<>());
+  return parts;
 }
 
 /// The sections of a point: `section 1 (layers.1.*)`.
@@ -446,26 +433,24 @@ std::vector<int64_t> getLimits(const Options &options, int64_t numRanks,
 
 std::string describeExcess(ModuleOp module, const rt::Program &program,
                            ArrayRef<int64_t> limits) {
-  Held most;
-  int64_t point = 0, limit = 0, excess = 0;
-  for (auto [rank, ofRank] : llvm::enumerate(limits)) {
-    Held held = countHeld(program, rank);
-    if (held.all - ofRank <= excess)
-      continue;
-    excess = held.all - ofRank;
-    limit = ofRank;
-    most = std::move(held);
-    point = program.rankToProgram[rank]; // each point has one
-  }
+  int64_t rank = 0, excess = 0;
+  for (auto [other, limit] : llvm::enumerate(limits))
+    if (int64_t over = rt::heldBytes(program, other) - limit; over > excess) {
+      rank = other;
+      excess = over;
+    }
   if (excess == 0)
     return "";
+  int64_t point = program.rankToProgram[rank]; // each point has one
   constexpr size_t kMostListed = 3;
   std::string largest;
-  for (auto &[size, name] : ArrayRef(most.parts).take_front(kMostListed))
+  auto parts = listHeld(program, rank);
+  for (auto &[size, name] : ArrayRef(parts).take_front(kMostListed))
     largest += (largest.empty() ? "" : ", ") + name + " " + printByteSize(size);
-  return ("point " + Twine(point) + " holds " + printByteSize(most.all) +
-          " on each rank, " + printByteSize(excess) +
-          " more than the limit of " + printByteSize(limit) + ": it has " +
+  return ("point " + Twine(point) + " holds " +
+          printByteSize(limits[rank] + excess) + " on each rank, " +
+          printByteSize(excess) + " more than the limit of " +
+          printByteSize(limits[rank]) + ": it has " +
           describeSections(module, point) + "; largest: " + largest +
           "; expected more memory, more points, or another cut")
       .str();

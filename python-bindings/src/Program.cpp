@@ -271,7 +271,8 @@ void bindProgram(nb::module_ &module) {
       .def_rw("results", &Program::results)
       .def_rw("rank_programs", &Program::rankPrograms)
       .def_rw("rank_to_program", &Program::rankToProgram)
-      .def_prop_ro("num_ranks", &Program::numRanks);
+      .def_prop_ro("num_ranks", &Program::numRanks)
+      .def("held_bytes", &heldBytes, nb::arg("rank"));
 }
 
 } // namespace tandem::python

@@ -29,10 +29,9 @@ def count_bytes(argument):
 
 
 def count_held(compiled):
-    """Bytes of the largest arenas of a rank, and of its arguments."""
+    """Bytes of the rank that holds most."""
     program = _tandem.Program.load(compiled.bytes)
-    arenas = max(sum(arena.bytes for arena in rank.arenas) for rank in program.rank_programs)
-    return arenas + sum(map(count_bytes, program.arguments))
+    return max(map(program.held_bytes, range(program.num_ranks)))
 
 
 def module_of(name):

@@ -281,12 +281,15 @@ void Printer::command(const Command &c, const char *indent) {
 void Printer::rankProgram(size_t index) {
   const RankProgram &rankProgram = program.rankPrograms[index];
   std::string ranks;
+  int64_t held = 0;
   for (size_t rank = 0; rank < program.rankToProgram.size(); ++rank)
-    if (program.rankToProgram[rank] == index)
+    if (program.rankToProgram[rank] == index) {
       ranks += concat(" ", rank);
+      held = std::max(held, heldBytes(program, int64_t(rank)));
+    }
   line("rank program ", index, " of ranks", ranks, ", ",
        rankProgram.listing().size(), " commands, ", rankProgram.numEvents,
-       " events");
+       " events, holds ", held, " bytes");
   for (size_t i = 0; i < rankProgram.arenas.size(); ++i)
     line("  arena ", i, " in ", memorySpace(rankProgram.arenas[i].memorySpace),
          " ", rankProgram.arenas[i].bytes, " bytes");

@@ -142,6 +142,29 @@ bool holds(const Program &program, const Form &form, int64_t rank) {
   });
 }
 
+int64_t localBytes(const Argument &argument) {
+  return numElements(argument.localShape) * elementBytes(argument.type);
+}
+
+int64_t localBytes(const Result &result) {
+  return numElements(result.localShape) * elementBytes(result.type);
+}
+
+int64_t heldBytes(const Program &program, int64_t rank) {
+  int64_t bytes = 0;
+  for (const Argument &argument : program.arguments)
+    bytes += holds(program, argument.form, rank) ? localBytes(argument) : 0;
+  for (const Result &result : program.results)
+    if (result.place.space == Space::Result)
+      bytes += holds(program, result.form, rank) ? localBytes(result) : 0;
+  for (const Constant &constant : program.constants)
+    bytes += int64_t(constant.data.size());
+  uint32_t number = program.rankToProgram[size_t(rank)];
+  for (const Arena &arena : program.rankPrograms[number].arenas)
+    bytes += arena.bytes;
+  return bytes;
+}
+
 Expected<Shape> localShapeOf(const Program &program, const Shape &globalShape,
                              const Form &form) {
   if (form.dims.size() != globalShape.size())

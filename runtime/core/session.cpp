@@ -87,36 +87,20 @@ Expected<int64_t> Session::Impl::nextStep() const {
 Session::Session(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
 Session::~Session() = default;
 
-namespace {
-template <typename Entry> int64_t localBytes(const Entry &entry) {
-  return numElements(entry.localShape) * elementBytes(entry.type);
-}
-} // namespace
-
 /// By all ranks here: for values that are not in the store yet, for what is the
 /// session's own, and for what its executor holds.
 int64_t Session::Impl::bytesToAllocate(const Place &place) const {
-  int64_t ofEach = 0, all = 0;
-  auto add = [&](const auto &entry) {
-    for (int64_t rank : place.job.ranks)
-      all += holds(program, entry.form, rank) ? localBytes(entry) : 0;
-  };
-  for (const Whole &whole : arguments)
-    if (!values().entries.contains({whole.role, whole.name}))
-      for (uint32_t member : whole.members)
-        add(program.arguments[member]);
-  for (const Result &result : program.results)
-    if (result.place.space == Space::Result)
-      add(result);
-  for (const Constant &constant : program.constants)
-    ofEach += int64_t(constant.data.size());
+  int64_t bytes = 0;
   for (int64_t rank : place.job.ranks) {
-    all += ofEach;
-    uint32_t number = program.rankToProgram[size_t(rank)];
-    for (const Arena &arena : program.rankPrograms[number].arenas)
-      all += arena.bytes;
+    bytes += heldBytes(program, rank);
+    for (const Whole &whole : arguments)
+      if (values().entries.contains({whole.role, whole.name}))
+        for (uint32_t member : whole.members)
+          if (const Argument &stored = program.arguments[member];
+              holds(program, stored.form, rank))
+            bytes -= localBytes(stored);
   }
-  return all;
+  return bytes;
 }
 
 /// What is the session's own: the other arguments, and results.

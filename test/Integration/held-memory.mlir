@@ -1,17 +1,17 @@
-// RUN: sed 's/core: 4/core: 1/; s/size: 3 GiB/size: 1280 B/' %source/examples/clusters/laptop.yaml > %t.fits.yaml
+// RUN: sed 's/core: 4/core: 1/; s/size: 3 GiB/size: 1284 B/' %source/examples/clusters/laptop.yaml > %t.fits.yaml
 // RUN: tandem-compile %s --cluster %t.fits.yaml -o %t.tdm 2>&1 | FileCheck %s --check-prefix=FITS --implicit-check-not=warning
 // FITS: remark: preset data-parallel: {{.*}} peak 1088 B
-// RUN: sed 's/1280 B/1279 B/' %t.fits.yaml > %t.less.yaml
+// RUN: sed 's/1284 B/1283 B/' %t.fits.yaml > %t.less.yaml
 // RUN: tandem-compile %s --cluster %t.less.yaml -o %t.tdm 2>&1 | FileCheck %s
-// RUN: sed 's/1280 B/1087 B/' %t.fits.yaml > %t.none.yaml
+// RUN: sed 's/1284 B/1087 B/' %t.fits.yaml > %t.none.yaml
 // RUN: tandem-compile %s --cluster %t.none.yaml -o %t.tdm 2>&1 | FileCheck %s --check-prefix=NONE
-// RUN: tandem-compile %s --memory 1280 -o %t.tdm 2>&1 | FileCheck %s --check-prefix=FITS --implicit-check-not=warning
-// RUN: not tandem-compile %s --memory 1279 -o %t.tdm 2>&1 | FileCheck %s --check-prefix=ERROR
-// RUN: not tandem-compile %s --memory 1279 --search tandem -o %t.tdm 2>&1 | FileCheck %s --check-prefix=NO-PLAN
+// RUN: tandem-compile %s --memory 1284 -o %t.tdm 2>&1 | FileCheck %s --check-prefix=FITS --implicit-check-not=warning
+// RUN: not tandem-compile %s --memory 1283 -o %t.tdm 2>&1 | FileCheck %s --check-prefix=ERROR
+// RUN: not tandem-compile %s --memory 1283 --search tandem -o %t.tdm 2>&1 | FileCheck %s --check-prefix=NO-PLAN
 // RUN: not tandem-compile %s --cluster %t.less.yaml --search tandem -o %t.tdm 2>&1 | FileCheck %s --check-prefix=NO-PLAN
 
 // RUN: sed 's/8x8xf32/16x16xf32/g; s/8x2xf32/16x2xf32/g' %s > %t.larger.mlir
-// RUN: tandem-compile %t.larger.mlir --mesh data=4 --search tandem --memory 3500 --print-after plan --stop-after lower --times > %t.lowered.mlir 2> %t.remarks
+// RUN: tandem-compile %t.larger.mlir --mesh data=4 --search tandem --memory 3500 --print-after plan --print-after lower --times -o %t.tdm > %t.lowered.mlir 2> %t.remarks
 // RUN: FileCheck %s --check-prefix=AGAIN --implicit-check-not=remark --input-file %t.remarks
 // RUN: FileCheck %s --check-prefix=ONCE --input-file %t.lowered.mlir
 // RUN: tandem-compile %t.larger.mlir --mesh data=4 --search tandem --memory 3500 --plan-only -o %t.plan
@@ -28,14 +28,14 @@
 // A plan that fits: its Program holds all of a product for a slice of it, which
 // lies in its memory. A plan that does not fit says so itself.
 
-// CHECK: warning: the Program holds 1.28 kB on each rank, 1 B more than the limit of 1.279 kB, into which its plan fits: leave room with 'reserved' in the cluster file
-// ERROR: error: the Program holds 1.28 kB on each rank, 1 B more than the limit of 1.279 kB; its plan holds 1.088 kB: expected memory of at least 1.28 kB, or more ranks
-// NO-PLAN: error: the Program holds 1.28 kB on each rank, 1 B more than the limit of 1.279 kB, and no plan was found that holds less: no plan: {{.*}} on each rank, {{.*}} more than the limit of {{[0-9.]+}} {{.*}}
+// CHECK: warning: the Program holds 1.284 kB on each rank, 1 B more than the limit of 1.283 kB, into which its plan fits: leave room with 'reserved' in the cluster file
+// ERROR: error: the Program holds 1.284 kB on each rank, 1 B more than the limit of 1.283 kB; its plan holds 1.088 kB: expected memory of at least 1.284 kB, or more ranks
+// NO-PLAN: error: the Program holds 1.284 kB on each rank, 1 B more than the limit of 1.283 kB, and no plan was found that holds less: no plan: {{.*}} on each rank, {{.*}} more than the limit of {{[0-9.]+}} {{.*}}
 
 // A searched plan is made again, for less; the IR has the limit of the Program.
-// AGAIN: remark: the Program holds 3.584 kB on each rank, 84 B more than the limit of 3.5 kB: planned again, for at most 3.372 kB
-// AGAIN-NEXT: remark: the Program holds 3.584 kB on each rank, 84 B more than the limit of 3.5 kB: planned again, for at most 3.116 kB
-// AGAIN-NEXT: remark: search tandem: cost {{.*}} s, peak 1856 B of at most 3116 B on laptop, optimal
+// AGAIN: remark: the Program holds 3.588 kB on each rank, 88 B more than the limit of 3.5 kB: planned again, for at most 3.368 kB
+// AGAIN-NEXT: remark: the Program holds 3.588 kB on each rank, 88 B more than the limit of 3.5 kB: planned again, for at most 3.112 kB
+// AGAIN-NEXT: remark: search tandem: cost {{.*}} s, peak 1856 B of at most 3112 B on laptop, optimal
 // AGAIN: s plan
 // AGAIN-NOT: s plan
 // ONCE: spmd.memory = 3500 : i64
@@ -43,8 +43,8 @@
 // ONCE-NOT: spmd.memory
 
 // One that is given is not, nor behind the stage that plans.
-// GIVEN: error: the Program holds 3.584 kB on each rank, 84 B more than the limit of 3.5 kB; its plan holds 3.456 kB: expected memory of at least 3.584 kB, or more ranks
-// FROM: warning: the Program holds 3.584 kB on each rank, 84 B more than the limit of 3.5 kB, into which its plan fits
+// GIVEN: error: the Program holds 3.588 kB on each rank, 88 B more than the limit of 3.5 kB; its plan holds 3.456 kB: expected memory of at least 3.588 kB, or more ranks
+// FROM: warning: the Program holds 3.588 kB on each rank, 88 B more than the limit of 3.5 kB, into which its plan fits
 
 // What is said to be needed is enough.
 // SMALLEST: error: no plan: none fits; the smallest that was found holds 2.624 kB on each rank, 1 B more than the limit of 2.623 kB; largest: 'w' 512 B; parameters and states take most

@@ -582,8 +582,15 @@ static LogicalResult buildPoints(ModuleOp module, const EmitOptions &options,
                     builder);
 }
 
-FailureOr<std::string> emitProgram(ModuleOp module,
-                                   const EmitOptions &options) {
+static int64_t countMostHeld(const rt::Program &program) {
+  int64_t most = 0;
+  for (int64_t rank = 0; rank < program.numRanks(); ++rank)
+    most = std::max(most, rt::heldBytes(program, rank));
+  return most;
+}
+
+FailureOr<EmittedProgram> emitProgram(ModuleOp module,
+                                      const EmitOptions &options) {
   rt::ProgramBuilder builder = makeBuilder(module);
   auto pipe = module->getAttrOfType<StringAttr>(spmd::kPipeAttrName);
   if (failed(pipe ? buildPoints(module, options, pipe, builder)
@@ -593,7 +600,8 @@ FailureOr<std::string> emitProgram(ModuleOp module,
   if (!bytes.ok())
     return module.emitError("program is not valid: ")
            << bytes.status().message();
-  return std::string(bytes->begin(), bytes->end());
+  return EmittedProgram{std::string(bytes->begin(), bytes->end()),
+                        countMostHeld(builder.get())};
 }
 
 namespace {
@@ -612,11 +620,11 @@ LogicalResult EmitPass::run() {
   if (output.empty())
     return emitError(module.getLoc(), "no file is named for the Program, "
                                       "expected --tandem-emit=output=FILE");
-  FailureOr<std::string> bytes = emitProgram(module, EmitOptions());
-  if (failed(bytes))
+  FailureOr<EmittedProgram> program = emitProgram(module, EmitOptions());
+  if (failed(program))
     return failure();
   rt::NewFile file(output, rt::kProgramFile);
-  file.stream() << *bytes;
+  file.stream() << program->bytes;
   if (rt::Status status = file.finish(); !status.ok())
     return emitError(module.getLoc()) << status.message();
   return success();

@@ -8,18 +8,11 @@
 #include "Counts.h"
 #include "tandem/Analysis/Bytes.h"
 #include "tandem/Analysis/Lookups.h"
-#include "tandem/Conversion/Lower/Lower.h"
 #include "tandem/Dialect/NN/NN.h"
 
 using namespace mlir;
 
 namespace tandem::lower {
-
-int64_t countHeldBytes(ModuleOp module) {
-  auto step = module.lookupSymbol<func::FuncOp>("step");
-  auto arena = module->getAttrOfType<IntegerAttr>(sched::kArenaAttrName);
-  return arena.getInt() + countBytes(step.getArguments());
-}
 
 int64_t countFlops(func::FuncOp kernel) {
   double flops = 0;

@@ -557,6 +557,14 @@ int64_t numElements(const Shape &shape);
 /// Whether a rank has a slice of a tensor of this form.
 bool holds(const Program &program, const Form &form, int64_t rank);
 
+/// What a rank that has a slice of the entry holds of it.
+int64_t localBytes(const Argument &argument);
+int64_t localBytes(const Result &result);
+
+/// All that a rank holds: arguments, results that lie in none, constants, and
+/// the arenas of its program.
+int64_t heldBytes(const Program &program, int64_t rank);
+
 /// The shape that one rank holds. Fails where an extent does not divide.
 Expected<Shape> localShapeOf(const Program &program, const Shape &globalShape,
                              const Form &form);

@@ -126,10 +126,11 @@ TEST_F(Queues, AreAsManyAsTheModuleSays) {
   auto expected = interpret(step);
   ASSERT_TRUE(succeeded(expected)) << error;
   ASSERT_TRUE(succeeded(lower())) << error;
-  auto bytes = emitProgram(*module, {});
-  ASSERT_TRUE(succeeded(bytes)) << error;
+  auto program = emitProgram(*module, {});
+  ASSERT_TRUE(succeeded(program)) << error;
   std::span<const uint8_t> file(
-      reinterpret_cast<const uint8_t *>(bytes->data()), bytes->size());
+      reinterpret_cast<const uint8_t *>(program->bytes.data()),
+      program->bytes.size());
   auto session = rt::Session::create(file);
   ASSERT_TRUE(session.ok()) << session.status().message();
   const auto &queues = (*session)->program().queues;

@@ -26,11 +26,17 @@ struct EmitOptions {
   KernelOptions kernels;
 };
 
-/// The bytes of a .tdm file from a module that `--tandem-lower` made. The
-/// module stays as it is. What the runtime's own verifier refuses is an error
-/// of the module.
-mlir::FailureOr<std::string> emitProgram(mlir::ModuleOp module,
-                                         const EmitOptions &options);
+struct EmittedProgram {
+  /// Of a .tdm file.
+  std::string bytes;
+  /// By the rank that holds most (rt::heldBytes).
+  int64_t heldBytes = 0;
+};
+
+/// The Program of a module that `--tandem-lower` made, which stays as it is.
+/// What the runtime's own verifier refuses is an error of the module.
+mlir::FailureOr<EmittedProgram> emitProgram(mlir::ModuleOp module,
+                                            const EmitOptions &options);
 
 /// The options of `--tandem-emit`.
 struct EmitPipelineOptions : mlir::PassPipelineOptions<EmitPipelineOptions> {

@@ -43,10 +43,6 @@ namespace lower {
 #define GEN_PASS_DECL
 #include "tandem/Conversion/Lower/Passes.h.inc"
 
-/// Bytes that a rank of the lowered step in `module` holds: its arena and its
-/// arguments.
-int64_t countHeldBytes(mlir::ModuleOp module);
-
 } // namespace lower
 } // namespace tandem
 
