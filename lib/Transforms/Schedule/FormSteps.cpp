@@ -8,6 +8,7 @@
 #include "Roles.h"
 #include "Slot.h"
 #include "mlir/IR/IRMapping.h"
+#include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/Sched/Sched.h"
 #include "tandem/Transforms/Schedule/Schedule.h"
 #include "tandem/Transforms/StepPass.h"
@@ -34,6 +35,10 @@ public:
 
 private:
   LogicalResult collect(Block &block);
+  Value clonePosition(Operation *reader, Value value, IRMapping &made,
+                      SmallVectorImpl<Operation *> &ops) const;
+  void clonePositions();
+  void eraseUnread();
   void fill(OpBuilder &builder, const Slot &slot, ArrayRef<Operation *> ops);
   void placeReturnedSources(Block &block);
 
@@ -43,12 +48,21 @@ private:
   }
 
   std::map<Slot, SmallVector<Operation *>> bySlot;
+  /// Sources, and operators of sources alone that cost no more than a load.
+  llvm::DenseSet<Operation *> positions;
   llvm::DenseSet<int64_t> inTurn;
 };
 } // namespace
 
 LogicalResult FormStepsPass::collect(Block &block) {
   for (Operation &op : block.without_terminator()) {
+    bool isCheap =
+        op.hasTrait<nn::CostsALoad>() || op.hasTrait<nn::Rearrangement>();
+    if (isSource(&op) ||
+        (isCheap && llvm::all_of(op.getOperands(), [&](Value operand) {
+           return positions.contains(operand.getDefiningOp());
+         })))
+      positions.insert(&op);
     std::optional<Slot> slot = getSlot(&op);
     if (slot)
       bySlot[*slot].push_back(&op);
@@ -57,6 +71,51 @@ LogicalResult FormStepsPass::collect(Block &block) {
                             << "': stage, strand, lane), expected one";
   }
   return success();
+}
+
+/// What `reader` reads for a value: of a position a clone, in `ops`.
+Value FormStepsPass::clonePosition(Operation *reader, Value value,
+                                   IRMapping &made,
+                                   SmallVectorImpl<Operation *> &ops) const {
+  Operation *op = value.getDefiningOp();
+  if (made.contains(value) || !positions.contains(op) || isSource(op) ||
+      getLoop(op) != getLoop(reader))
+    return made.lookupOrDefault(value);
+  for (Value operand : op->getOperands())
+    clonePosition(reader, operand, made, ops);
+  ops.push_back(OpBuilder(op).clone(*op, made));
+  return made.lookup(value);
+}
+
+/// What is elementwise makes again, in its own slot, the positions that it
+/// reads: its kernel computes them, and no step holds them for another one.
+void FormStepsPass::clonePositions() {
+  for (auto &[slot, ops] : bySlot) {
+    IRMapping made;
+    SmallVector<Operation *> all;
+    for (Operation *op : ops) {
+      for (OpOperand &operand : op->getOpOperands()) {
+        Operation *read = operand.get().getDefiningOp();
+        std::optional<Slot> before = read ? getSlot(read) : std::nullopt;
+        if (op->hasTrait<nn::Broadcasting>() && before && *before < slot)
+          operand.set(clonePosition(op, operand.get(), made, all));
+      }
+      all.push_back(op);
+    }
+    ops = std::move(all);
+  }
+}
+
+/// Of positions.
+void FormStepsPass::eraseUnread() {
+  for (auto &[slot, ops] : llvm::reverse(bySlot))
+    for (Operation *&op : llvm::reverse(ops))
+      if (positions.contains(op) && op->use_empty()) {
+        op->erase();
+        op = nullptr;
+      }
+  for (auto &[slot, ops] : bySlot)
+    llvm::erase(ops, nullptr);
 }
 
 /// A source that is a result is made again for it, in the last step.
@@ -154,6 +213,7 @@ void FormStepsPass::fill(OpBuilder &builder, const Slot &slot,
 
 LogicalResult FormStepsPass::runOnStep(func::FuncOp step) {
   bySlot.clear();
+  positions.clear();
   inTurn.clear();
   inTurn.insert_range(getPlanned(step).inTurn);
   step->removeAttr(kPlanAttrName);
@@ -161,6 +221,8 @@ LogicalResult FormStepsPass::runOnStep(func::FuncOp step) {
   if (failed(collect(block)))
     return failure();
   placeReturnedSources(block);
+  clonePositions();
+  eraseUnread();
   OpBuilder builder(block.getTerminator());
   for (auto &[slot, ops] : bySlot)
     for (ArrayRef<Operation *> rest(ops); !rest.empty();) {

@@ -49,6 +49,31 @@ module attributes {spmd.mesh = #mesh} {
 
 // -----
 
+// Random masks make the positions that they read, a table's reader does not.
+
+// CHECK-LABEL: func.func @positions
+func.func @positions(%seed: tensor<i64>, %step: tensor<i64>, %table: tensor<8x2xf32>) -> (tensor<4xi64>, tensor<4xi64>, tensor<4x2xf32>) {
+  // CHECK: %[[A:.*]]:2, %{{.*}} = sched.step on compute stage 0 strand 0 {
+  // CHECK: %[[I:.*]] = nn.iota
+  // CHECK: %[[P:.*]] = nn.mul %[[I]]
+  // CHECK: %[[R:.*]] = nn.philox %[[P]]
+  // CHECK: sched.yield %[[P]], %[[R]]
+  // CHECK: sched.step on compute stage 1 strand 0 {
+  // CHECK: %[[J:.*]] = nn.iota
+  // CHECK: %[[Q:.*]] = nn.mul %[[J]]
+  // CHECK: nn.philox %[[Q]]
+  // CHECK: nn.embedding %arg2, %[[A]]#0
+  %i = nn.iota : tensor<4xi64>
+  %c = nn.constant dense<2> : tensor<i64> -> tensor<i64>
+  %p = nn.mul %i, %c {sched.slot = array<i64: 0, 0, 2>} : (tensor<4xi64>, tensor<i64>) -> tensor<4xi64>
+  %0 = nn.philox %p, %seed, %step {ordinal = 0 : i64, sched.slot = array<i64: 0, 0, 2>} : (tensor<4xi64>, tensor<i64>, tensor<i64>) -> tensor<4xi64>
+  %1 = nn.philox %p, %seed, %step {ordinal = 1 : i64, sched.slot = array<i64: 1, 0, 2>} : (tensor<4xi64>, tensor<i64>, tensor<i64>) -> tensor<4xi64>
+  %2 = nn.embedding %table, %p {sched.slot = array<i64: 1, 0, 2>} : (tensor<8x2xf32>, tensor<4xi64>) -> tensor<4x2xf32>
+  return %0, %1, %2 : tensor<4xi64>, tensor<4xi64>, tensor<4x2xf32>
+}
+
+// -----
+
 func.func @no_slot(%x: tensor<4xf32>) {
   // expected-error @+1 {{has no slot ('sched.slot': stage, strand, lane), expected one}}
   %0 = nn.exp %x : (tensor<4xf32>) -> tensor<4xf32>

@@ -58,7 +58,9 @@ def FormStepsPass : Pass<"tandem-form-steps", "::mlir::func::FuncOp"> {
     function holds `sched.step`s in the order of slots. The operators of a slot
     that compute are one step. Of those that communicate, a collective that
     waits is a step of its own; others are joined, apart from moves. Each step
-    makes the sources again that it reads. No step waits for an event yet.
+    makes the sources again that it reads, and its elementwise operators what
+    cheap operators make of sources alone, as the positions of random masks.
+    No step waits for an event yet.
   }];
 }
 
