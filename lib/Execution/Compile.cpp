@@ -40,9 +40,11 @@ static constexpr unsigned kMaxRepeats = 3;
 namespace {
 /// What is needed to import a step again, with an offer to make values again.
 struct Recompute {
-  /// The step in front of the stage import; null where nothing is offered, or
-  /// all is already.
+  /// The step in front of the stage import; null where nobody asks for it.
   OwningOpRef<ModuleOp> step;
+  /// In front of the stage plan, with the offer that `module` lacks, or without
+  /// the one that it has.
+  OwningOpRef<ModuleOp> other;
   /// Whether the plan stage found no plan that fits.
   bool lacksMemory = false;
   /// The error without the offer, once it was made.
@@ -103,6 +105,7 @@ private:
   bool asksAgain() const;
   void keepSource(const Stage *first);
   bool offerAgain();
+  ModuleOp getOtherOffer();
   void keepStep();
   FailureOr<bool> fits();
   LogicalResult failTooLarge();
@@ -385,6 +388,7 @@ LogicalResult Compilation::runPlan(const Stage &stage) {
     return isCancelled() ||
            (options.takesInterrupts && search::InterruptGuard::isInterrupted());
   };
+  exchange.getOtherOffer = [this] { return getOtherOffer(); };
   std::optional<search::InterruptGuard> guard;
   if (options.takesInterrupts)
     guard.emplace();
@@ -456,8 +460,25 @@ void Compilation::keepSource(const Stage *first) {
   if (first->name != "import")
     return;
   ofStages.recompute |= asksAgain();
-  if (!ofStages.recompute && (hasMemoryLimit() || isGiven()))
+  if (hasMemoryLimit() || isGiven())
     recompute.step = module->clone();
+}
+
+/// What plan files of the other step are read for. It says nothing.
+ModuleOp Compilation::getOtherOffer() {
+  if (recompute.other || !recompute.step)
+    return recompute.other.get();
+  ScopedDiagnosticHandler silent(context.get(),
+                                 [](Diagnostic &) { return success(); });
+  recompute.other = recompute.step->clone();
+  std::swap(module, recompute.other);
+  ofStages.recompute = !ofStages.recompute;
+  bool isMade = true;
+  for (const Stage *stage = findStage("import"); stage->name != "plan"; ++stage)
+    isMade = isMade && succeeded(runPasses(*stage));
+  ofStages.recompute = !ofStages.recompute;
+  std::swap(module, recompute.other);
+  return isMade ? recompute.other.get() : ModuleOp();
 }
 
 /// After an error, with an offer to make values again: where no plan fits
@@ -466,12 +487,14 @@ void Compilation::keepSource(const Stage *first) {
 bool Compilation::offerAgain() {
   // A plan that is given stays as it is.
   recompute.lacksMemory &= options.planFile.empty();
-  if (!recompute.step || isCancelled() || !(recompute.lacksMemory || isGiven()))
+  if (!recompute.step || ofStages.recompute || isCancelled() ||
+      !(recompute.lacksMemory || isGiven()))
     return false;
   if (!recompute.lacksMemory)
     recompute.error = error;
   error.clear();
-  module = std::move(recompute.step);
+  module = recompute.step->clone();
+  recompute.other = nullptr;
   repeats = Repeats();
   ofStages.memory = options.memory;
   ofStages.recompute = true;

@@ -5,6 +5,7 @@ import re
 import pytest
 import tandem
 from tandem.errors import CompileError
+from tandem.session.compile import compile_module
 from test_checkpointed import Gpt, adam, batches, check_training, loss_fn, plain
 
 
@@ -91,3 +92,39 @@ def test_less_than_parameters_need_is_refused():
         compiled(mesh="data=1", search="tandem", memory="10kB")
     (line,) = str(caught.value).splitlines()
     assert "no plan: every plan holds at least" in line
+
+
+def cost_of(path):
+    return float(re.search(r"(?m)^cost (\S+)", path.read_text())[1])
+
+
+def test_plans_with_and_without_choices_start_each_other(tmp_path):
+    """What was found for less memory is no worse for more; a plan in which all is saved is a start below it, too."""
+    model = gpt()
+    module = tandem.export(model, loss_fn, adam(model), batches(1)[0])
+
+    def plan(name, **options):
+        path = tmp_path / name
+        options = dict(mesh="data=1", search="tandem", stop_after="plan") | options
+        path.write_text(compile_module(module, **options).plan)
+        return path
+
+    free = plan("free")
+    peak = int(re.search(r"(?m)^peak (\d+) B$", free.read_text())[1])
+    small = plan("small", start=free, memory=int(0.7 * peak))
+    assert "nn.either: again" in small.read_text() and "nn.either" not in free.read_text()
+    large = plan("large", start=small, memory=int(0.8 * peak))
+    assert cost_of(large) <= cost_of(small) * (1 + 1e-12)
+
+
+def test_meshes_are_searched_with_choices(root):
+    """The small mesh holds more than the limit, so that its values are made again."""
+    model = gpt()
+    module = tandem.export(model, loss_fn, adam(model), batches(1)[0])
+    laptop = root / "examples" / "clusters" / "laptop.yaml"
+    options = dict(mesh="auto", cluster=laptop, stop_after="plan")
+    free = compile_module(module, **options).plan
+    peak = int(re.search(r"(?m)^peak (\d+) B$", free)[1])
+    limited = compile_module(module, memory=int(0.6 * peak), recompute=True, **options)
+    assert "nn.either: again" in limited.plan
+    assert int(re.search(r"(?m)^peak (\d+) B$", limited.plan)[1]) <= 0.6 * peak

@@ -50,6 +50,7 @@ private:
   FailureOr<std::optional<PlanFile>> readFile();
   FailureOr<Decisions> plan(StepGraph &graph);
   FailureOr<Decisions> apply(StepGraph &graph, PlanFile &file);
+  StepGraph getStepOf(StringRef path) const;
   LogicalResult compare(StepGraph &graph, const PlanFile &file);
   LogicalResult write(const StepGraph &graph, const Decisions &decisions);
 
@@ -105,18 +106,31 @@ FailureOr<Decisions> MakePlanPass::apply(StepGraph &graph, PlanFile &file) {
   return decisions;
 }
 
+/// The step on no mesh that a plan file is of, with or without an offer to make
+/// values again; else this one.
+StepGraph MakePlanPass::getStepOf(StringRef path) const {
+  if (!isOfGraph(*step, path) && options->exchange.getOtherOffer)
+    if (ModuleOp other = options->exchange.getOtherOffer()) {
+      StepGraph graph(other.lookupSymbol<func::FuncOp>("step"));
+      if (isOfGraph(graph, path))
+        return graph;
+    }
+  return *step;
+}
+
 /// Compares the plan of a file with that of another one.
 LogicalResult MakePlanPass::compare(StepGraph &graph, const PlanFile &file) {
   if (options->compareWith.empty())
     return success();
-  auto other = readPlanFile(graph, options->compareWith);
+  StepGraph otherStep = getStepOf(options->compareWith);
+  auto other = readPlanFile(otherStep, options->compareWith);
   if (failed(other))
     return failure();
   FailureOr<MeshAttr> axes =
       parseMesh(graph.getLoc(), other->mesh, other->micro, other->path);
   if (failed(axes))
     return failure();
-  StepGraph otherGraph = step->onMesh(*axes);
+  StepGraph otherGraph = otherStep.onMesh(*axes);
   if (failed(readPlan(otherGraph, *other)))
     return failure();
   auto text = compareFiles(graph, *options, file, otherGraph, *other);

@@ -189,6 +189,12 @@ FailureOr<PlanFile> FileReader::run(StringRef text) {
   return std::move(file);
 }
 
+bool tandem::plan::isOfGraph(const StepGraph &graph, StringRef path) {
+  std::string why;
+  std::optional<std::string> text = readTextFile(path.str(), why);
+  return text && StringRef(*text).contains("\ngraph " + graph.hash + "\n");
+}
+
 FailureOr<PlanFile> tandem::plan::readPlanFile(const StepGraph &graph,
                                                StringRef path) {
   std::string why;

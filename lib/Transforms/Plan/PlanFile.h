@@ -51,6 +51,9 @@ struct PlanFile {
 mlir::FailureOr<PlanFile> readPlanFile(const StepGraph &graph,
                                        llvm::StringRef path);
 
+/// Whether the file can be read, and is for this graph.
+bool isOfGraph(const StepGraph &graph, llvm::StringRef path);
+
 /// Reads the lines for `graph`, on the file's mesh: sets its forms and
 /// signatures, and the file's decisions. What is not legal is an error that
 /// names the line. Writes nothing into the IR.

@@ -16,6 +16,51 @@ using namespace mlir;
 using namespace tandem;
 using namespace tandem::plan;
 
+/// The step without the offer to make values again, if a plan file is of that.
+static std::optional<StepGraph> findStepWithout(const StepGraph &graph,
+                                                const PlanOptions &options) {
+  bool hasChoices =
+      llvm::any_of(graph.ops, [](const OpNode &op) { return op.isEither(); });
+  if (!hasChoices || isOfGraph(graph, options.start) ||
+      !options.exchange.getOtherOffer)
+    return std::nullopt;
+  ModuleOp module = options.exchange.getOtherOffer();
+  if (!module)
+    return std::nullopt;
+  StepGraph without(module.lookupSymbol<func::FuncOp>("step"), graph.mesh);
+  return isOfGraph(without, options.start) ? std::optional(std::move(without))
+                                           : std::nullopt;
+}
+
+/// Makes the result in the form that the first reader wants.
+static void followReader(const StepGraph &graph, OpNode &op) {
+  auto isTaken = [&](const Use &use) {
+    return use.op < graph.ops.size() && !graph.isLeftOut(use);
+  };
+  const auto &uses = graph.values[op.results[0]].uses;
+  auto use = llvm::find_if(uses, isTaken);
+  if (use == uses.end())
+    return;
+  spmd::Forms wanted = graph.getWanted(*use);
+  for (unsigned axis = 0; axis < wanted.size(); ++axis)
+    for (const spmd::Signature &signature :
+         op.rule.enumerate(graph.mesh.getSize(axis)))
+      if (signature.results[0] == wanted[axis])
+        op.signatures[axis] = signature;
+}
+
+/// Gives `planned` the plan of the step `without` the offer: all is saved.
+/// Choices, and views of them, are as their readers want them.
+static void takeSignatures(StepGraph &planned, const StepGraph &without) {
+  for (auto [node, found] : llvm::zip(planned.arguments, without.arguments))
+    node.forms = found.forms;
+  for (OpNode &op : llvm::reverse(planned.ops))
+    if (std::optional<unsigned> found = without.findOperator(op.id))
+      op.signatures = without.ops[*found].signatures;
+    else if (!op.isLeftOut)
+      followReader(planned, op);
+}
+
 LogicalResult tandem::plan::addStart(const StepGraph &graph,
                                      const Extraction &extraction,
                                      const PlanOptions &options,
@@ -29,7 +74,8 @@ LogicalResult tandem::plan::addStart(const StepGraph &graph,
            << "start '" << path << "' with "
            << (search.empty() ? "no search" : "the search '" + search + "'")
            << ", expected tandem or ilp, which begin with plans";
-  FailureOr<PlanFile> file = readPlanFile(graph, path);
+  std::optional<StepGraph> without = findStepWithout(graph, options);
+  FailureOr<PlanFile> file = readPlanFile(without ? *without : graph, path);
   if (failed(file))
     return failure();
   if (file->mesh != getMeshText(graph.mesh) ||
@@ -43,10 +89,12 @@ LogicalResult tandem::plan::addStart(const StepGraph &graph,
            << " with micro=" << graph.mesh.getNumStrands();
   }
   StepGraph planned = graph.onMesh(graph.mesh);
-  if (failed(readPlan(planned, *file)))
+  if (failed(readPlan(without ? *without : planned, *file)))
     return failure();
-  // Of other pins, whose stages are not those of this problem.
-  if (planned.getGroups().groupOf != graph.getGroups().groupOf) {
+  if (without)
+    takeSignatures(planned, *without);
+  // Of other pins, or operators, whose stages are not those of this problem.
+  if (without || planned.getGroups().groupOf != graph.getGroups().groupOf) {
     planned.shareGroups(graph);
     file->decisions = Decisions();
   }

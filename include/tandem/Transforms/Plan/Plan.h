@@ -55,6 +55,10 @@ struct PlanExchange {
   std::shared_ptr<PlanResult> result = std::make_shared<PlanResult>();
   /// Asked while a search goes on: true ends it with the best plan so far.
   std::function<bool()> endsSearch;
+  /// Asked for the same step with an offer to make values again, if this one
+  /// has none, or else without, for plan files of that one. May be null, or
+  /// give null. The caller keeps the module.
+  std::function<mlir::ModuleOp()> getOtherOffer;
 };
 
 struct PlanOptions : mlir::PassPipelineOptions<PlanOptions> {
