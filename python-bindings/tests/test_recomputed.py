@@ -99,7 +99,7 @@ def cost_of(path):
 
 
 def test_plans_with_and_without_choices_start_each_other(tmp_path):
-    """What was found for less memory is no worse for more; a plan in which all is saved is a start below it, too."""
+    """What is found for more memory costs no more, and a plan in which all is saved is a start for less."""
     model = gpt()
     module = tandem.export(model, loss_fn, adam(model), batches(1)[0])
 
@@ -115,6 +115,8 @@ def test_plans_with_and_without_choices_start_each_other(tmp_path):
     assert "nn.either: again" in small.read_text() and "nn.either" not in free.read_text()
     large = plan("large", start=small, memory=int(0.8 * peak))
     assert cost_of(large) <= cost_of(small) * (1 + 1e-12)
+    alone = plan("alone", memory=int(0.8 * peak))
+    assert cost_of(alone) <= cost_of(small)
 
 
 def test_meshes_are_searched_with_choices(root):

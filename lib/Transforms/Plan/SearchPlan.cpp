@@ -67,6 +67,7 @@ private:
   bool isOver() const { return getTimeLeft() == kLeastTime; }
   search::SearchOptions getOptions(search::Watch &watch) const;
   void addHidup();
+  void addUnlimited(search::Watch &watch);
   search::SearchResult search();
   FailureOr<Decisions> report(const cost::Plan &plan, StringRef name,
                               StringRef search);
@@ -168,6 +169,19 @@ void Planner::addHidup() {
     starts.push_back(std::move(*plan));
 }
 
+/// Where values may be made again, the plan that would be taken without a limit
+/// is a start: its forms are good ones, and sources alone may make it fit.
+void Planner::addUnlimited(search::Watch &watch) {
+  cost::SearchProblem problem = extraction->problem;
+  if (problem.memoryLimit == cost::kNoLimit)
+    return;
+  problem.memoryLimit = cost::kNoLimit;
+  search::SearchOptions ofSearch = getOptions(watch);
+  ofSearch.starts = starts;
+  if (auto result = search::searchTandem(problem, ofSearch); result.plan)
+    starts.push_back(std::move(*result.plan));
+}
+
 search::SearchResult Planner::search() {
   auto addPresets = [&](bool isInOneStrand) {
     llvm::append_range(starts,
@@ -186,6 +200,8 @@ search::SearchResult Planner::search() {
   if (usesPresets)
     addHidup();
   search::Watch watch(options.exchange.endsSearch);
+  if (options.search == "tandem" && hasChoices())
+    addUnlimited(watch);
   search::SearchOptions ofSearch = getOptions(watch);
   ofSearch.starts = std::move(starts);
   return search::findAlgorithm(options.search)(extraction->problem, ofSearch);
