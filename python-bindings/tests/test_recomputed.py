@@ -35,7 +35,7 @@ def choices_of(step):
 WAYS = {
     "search": (dict(mesh="data=1", search="tandem"), 0.85),
     "preset": (dict(mesh="data=1", plan="data-parallel"), 0.85),
-    "strands": (dict(mesh="data=2", search="tandem", micro=2, recompute=True), 0.42),
+    "strands": (dict(mesh="data=2", search="tandem", micro=2, recompute=True), 0.31),
     "accumulate": (dict(mesh="data=1", search="tandem", accumulate=2), 0.85),
 }
 
