@@ -103,6 +103,11 @@
 // ENOUGH-NOT: at its peak, a device of
 // SMALL: error: point 1 holds {{.*}} more than the limit of 2 kB: it has section 1 (w1)
 
+// A search plans no collective between points, as that of the norm: what has one is scheduled as without a plan.
+// RUN: tandem-compile %s --mesh pipe=2,data=2 --accumulate 2 --search tandem -o %t/searched.tdm
+// RUN: tandem-run %t/searched.tdm --data %t/data.safetensors --steps 3 --save %t/searched.safetensors
+// RUN: %python %S/compare.py %t/searched.safetensors %t/expected.safetensors
+
 // A pin may say the section, and the form on the other axes. The input is split over
 // them, so each point gathers it, and the rows of microbatches are parts of what it made.
 // RUN: tandem-compile %s --mesh pipe=2,model=2 --accumulate 2 --pin 'w0:pipe=at(0),model=gather(1)' --pin 'w1:model=gather(0),pipe=at(1)' -o %t/forms.tdm

@@ -61,9 +61,17 @@ struct FollowPlanPass
 };
 } // namespace
 
+/// Plans do not know the collectives between the points of a pipeline, which
+/// stand between stages: what has one is given slots as without a plan.
 bool tandem::isPlanned(func::FuncOp step) {
-  return llvm::any_of(step.getBody().front(),
-                      [](Operation &op) { return getPlannedStage(&op); });
+  bool isPlanned = false;
+  for (Operation &op : step.getBody().front()) {
+    Planned planned = spmd::getPlanned(&op);
+    if (isCollective(&op) && !planned.stage && !planned.pieces)
+      return false;
+    isPlanned |= planned.stage.has_value();
+  }
+  return isPlanned;
 }
 
 /// Whether `op` is what a change of form does on a device.
