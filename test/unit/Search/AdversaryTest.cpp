@@ -13,8 +13,10 @@
 #include "RandomPlan.h"
 #include "Trial.h"
 #include "gtest/gtest.h"
+#include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <cstdlib>
 
 using namespace tandem;
 using namespace tandem::cost;
@@ -120,11 +122,24 @@ run(const std::function<std::string(const Large &, unsigned)> &test) {
     EXPECT_EQ(errors[i], "") << "problem " << i;
 }
 
+/// Whether a problem is searched to the end: those that are proven, and the
+/// largest of the others, each of which takes 8 s of CPU. With TANDEM_PROBLEMS
+/// all of them.
+static bool isSearchedToTheEnd(unsigned number) {
+  constexpr unsigned kProven[] = {1, 2, 3, 9}, kLargest = 8;
+  return std::getenv("TANDEM_PROBLEMS") || number == kLargest ||
+         std::find(std::begin(kProven), std::end(kProven), number) !=
+             std::end(kProven);
+}
+
 /// Where the search cannot prove its plan, a lucky plan may be cheaper; the
 /// bound must allow it, and it is rare and close.
 TEST(Adversary, randomPlansAreHardlyEverCheaper) {
-  std::atomic<unsigned> numOptimal = 0, numBeaten = 0;
-  run([&](const Large &large, unsigned) -> std::string {
+  std::atomic<unsigned> numProblems = 0, numOptimal = 0, numBeaten = 0;
+  run([&](const Large &large, unsigned number) -> std::string {
+    if (!isSearchedToTheEnd(number))
+      return "";
+    ++numProblems;
     if (large.known.size() < kNumPlans / 2)
       return "too few random plans";
     auto result = search::searchTandem(large.problem, {});
@@ -146,7 +161,9 @@ TEST(Adversary, randomPlansAreHardlyEverCheaper) {
   });
   std::printf("%u of %u large problems: proven optimal; %u: beaten by one of "
               "%u random plans\n",
-              numOptimal.load(), kNumProblems, numBeaten.load(), kNumPlans);
+              numOptimal.load(), numProblems.load(), numBeaten.load(),
+              kNumPlans);
+  EXPECT_GE(numOptimal, 4u);
   EXPECT_LE(numBeaten, 1u);
 }
 
