@@ -2,8 +2,8 @@
 
 With `--search`, plans are found by searches, priced for a cluster with slow cores, instead of presets.
 
-With `--pipelines`, steps are pipelines: a set of cases that covers all pairs of model, points, microbatches, order, plan
-and type.
+With `--pipelines`, steps are pipelines: a set of cases that covers all pairs of model, points, microbatches, order, plan,
+type, and what ranks are: threads, or processes over Gloo.
 
 With `--device cuda`, it runs on the GPU. Without a driver and without TANDEM_CUDA_LIBRARIES, it runs on the emulated GPU
 (build/emulator).
@@ -18,6 +18,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -41,22 +42,30 @@ def cases_of(kind):
 def work(variant, dtypes, kind, device):
     """In a process of its own: runs the cases of a model, one JSON line each."""
     import matrix
+    from forked import Forks
 
     cases = [c for c in cases_of(kind) if c.variant == variant and c.dtype in dtypes]
-    for captured in dict.fromkeys((case.dtype, case.batch) for case in cases):
+    alone = [case for case in cases if case.processes == 1]
+    for captured in dict.fromkeys((case.dtype, case.batch) for case in alone):
         subject = None
-        for case in cases:
+        for case in alone:
             if (case.dtype, case.batch) == captured:
                 subject = subject or matrix.subject_of(case)
                 print(json.dumps(matrix.run_case(case, subject, device=device)), flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        forks = Forks(folder, {"OMP_NUM_THREADS": "1"})
+        for case in cases:
+            if case.processes > 1:
+                print(json.dumps(matrix.run_job(case, forks, device=device)), flush=True)
 
 
 def describe(row):
     what = f"{row['variant']:16} {row['dtype']:9} {row['search'] or row['plan']:16} {row['mesh'] or 'one rank':16} {row['micro']:5}"
-    what += f" {row['accumulate']:3} {row['order']:11}" if row["order"] else ""
-    verdict = "ok" if row["passed"] else "FAILED"
+    ranks = "threads" if row["processes"] == 1 else f"{row['processes']} of gloo"
+    what += f" {row['accumulate']:3} {row['order']:11} {ranks:9}" if row["order"] else ""
+    verdict = "ok" if row["passed"] else "REFUSED" if row["refused"] else "FAILED"
     worst = f"{row['used']:.0e}" if row["used"] is not None else "-"
-    return f"{what}  {verdict:6} {worst:>8} {row['seconds']:6.1f} s"
+    return f"{what}  {verdict:7} {worst:>8} {row['seconds']:6.1f} s"
 
 
 def explain(row):

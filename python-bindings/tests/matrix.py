@@ -4,15 +4,18 @@
 number of ranks and of microbatches occurs.
 """
 
+import json
 import os
+import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import pipeline_matrix
+from tandem.base import job as jobs
 from tandem.capture.model_file import load_model_file
-from tandem.errors import TandemError
+from tandem.errors import CompileError, TandemError
 from tandem.session.compile import compile_module
 from tandem.session.step import Step
 from tandem.verify.verify import judge, make_subject, run_step
@@ -55,6 +58,8 @@ class Case:
     # Of a pipeline.
     accumulate: int = 1
     order: str = ""
+    # Of a job over Gloo; with one, ranks are threads.
+    processes: int = 1
 
     @property
     def points(self):
@@ -153,7 +158,10 @@ def all_pipelines():
         plan, axis = pipeline_matrix.BESIDE[one["beside"]]
         mesh = ",".join(filter(None, [f"pipe={one['points']}", axis]))
         more = {"accumulate": one["accumulate"], "order": one["order"]}
-        cases.append(Case(one["variant"], plan, mesh, 1, one["dtype"], **more))
+        case = Case(one["variant"], plan, mesh, 1, one["dtype"], **more)
+        if one["ranks"] == "gloo":
+            case = replace(case, processes=min(case.ranks, pipeline_matrix.MOST_PROCESSES))
+        cases.append(case)
     return cases
 
 
@@ -180,7 +188,7 @@ def pipeline_options(case):
     """Orders with a name have one section per point, those that are written have two."""
     if not case.points:
         return {}
-    if case.order in ("gpipe", "1f1b"):
+    if case.order in pipeline_matrix.NAMED_ORDERS:
         return {"accumulate": case.accumulate, "order": case.order, "sections": case.points}
     text = pipeline_matrix.write_order(case.order, case.points, case.accumulate)
     path = Path(tempfile.gettempdir()) / f"tandem-order-{os.getpid()}.csv"
@@ -219,16 +227,45 @@ def judge_program(subject, program):
 
 
 def run_case(case, subject, **options):
-    """A row of the table, as a dict; compiled with more options."""
+    """A row of the table, as a dict; compiled with more options. In a job all processes call it."""
     start = time.perf_counter()
-    outcome = {"passed": False, "rows": 0, "failed": [], "used": None, "error": ""}
+    outcome = {
+        "passed": False,
+        "rows": 0,
+        "failed": [],
+        "used": None,
+        "error": "",
+        "refused": False,
+    }
     try:
-        compiled = compile_case(case, subject, **options)
+        compiled = jobs.compile_once(jobs.join(), lambda: compile_case(case, subject, **options))
         outcome["compile"] = time.perf_counter() - start
         rows = judge_program(subject, compiled.bytes)
         failed = [f"{row.kind} {row.name}" for row in rows if not row.passed]
         worst = max(row.used for row in rows)
         outcome |= {"passed": not failed, "rows": len(rows), "failed": failed, "used": worst}
     except TandemError as error:
-        outcome["error"] = str(error)
+        outcome |= {"error": str(error), "refused": isinstance(error, CompileError)}
     return asdict(case) | outcome | {"seconds": time.perf_counter() - start}
+
+
+def run_job(case, forks, **options):
+    """A row of the table, of processes that `forks` starts; each runs this file."""
+    begin = time.perf_counter()
+    text = json.dumps([asdict(case), options])
+    children = forks.start_job(case.processes, [__file__, text], timeout=120)
+    ends = [child.finish(600) for child in children]
+    seconds = {"seconds": time.perf_counter() - begin}
+    for process, (code, _, errors) in enumerate(ends):
+        if code != 0:
+            error = f"process {process} ended with status {code}: {errors.strip()[-500:]}"
+            none = {"passed": False, "rows": 0, "failed": [], "used": None, "refused": False}
+            return asdict(case) | none | {"error": error} | seconds
+    return json.loads(ends[0][1]) | seconds
+
+
+if __name__ == "__main__":
+    _given, _options = json.loads(sys.argv[1])
+    _case = Case(**_given)
+    _row = run_case(_case, subject_of(_case), **_options)
+    print(json.dumps(_row))

@@ -1,4 +1,4 @@
-"""The matrix of pipelines: models, points, microbatches, orders, what lies beside the pipe axis, and types.
+"""The matrix of pipelines: models, points, microbatches, orders, what lies beside the pipe axis, types, and what ranks are.
 
 `pipeline_cases()` covers every pair of values of two factors that go together. The choice is seeded, so the list
 is the same on every machine: `scripts/verify-matrix --pipelines --list` prints it.
@@ -26,14 +26,20 @@ BESIDE = {
     "model": ("tensor-parallel", "model=2"),
     "experts": ("expert-parallel", "data=2"),
 }
+# Those that `order=` knows, with a section per point; the others are written, with two.
+NAMED_ORDERS = ("gpipe", "1f1b")
 FACTORS = {
     "variant": tuple(VARIANTS),
     "points": (2, 4),
     "accumulate": (1, 4, 7, 8),
-    "order": ("gpipe", "1f1b", "vee", "interleaved"),
+    "order": (*NAMED_ORDERS, "vee", "interleaved"),
     "beside": tuple(BESIDE),
     "dtype": ("float64", "float32", "bf16"),
+    # Threads of one process, or processes over sockets.
+    "ranks": ("threads", "gloo"),
 }
+# Processes of a job: on four points beside another axis each has two ranks, elsewhere one.
+MOST_PROCESSES = 4
 
 
 def _fits(case):

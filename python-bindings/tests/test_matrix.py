@@ -5,6 +5,7 @@ import itertools
 import matrix
 import pipeline_matrix
 import pytest
+from forked import Forks
 from matrix import Case
 
 
@@ -52,6 +53,7 @@ PIPELINES = [
     Case("gpt", "zero", "pipe=2,data=2", dtype="bf16", accumulate=1, order="interleaved"),
     Case("llama", "tensor-parallel", "pipe=2,model=2", accumulate=7, order="vee"),
     Case("bert_moe sgmoe", "data-parallel", "pipe=2", accumulate=4, order="gpipe"),
+    Case("llama", "data-parallel", "pipe=2", accumulate=4, order="1f1b", processes=2),
     Case("gpt", "data-parallel", "pipe=4", dtype="float32", accumulate=8, order="1f1b"),
     Case("unet", "data-parallel", "pipe=2,data=2", accumulate=4, order="1f1b"),
     Case("encoder-decoder", "data-parallel", "pipe=2", accumulate=8, order="vee"),
@@ -63,8 +65,11 @@ PIPELINES = [
 
 
 @pytest.mark.parametrize("case", PIPELINES, ids=lambda case: f"{_name(case)}-{case.order}")
-def test_pipelines_equal_eager(case):
-    row = matrix.run_case(case, matrix.subject_of(case))
+def test_pipelines_equal_eager(case, tmp_path):
+    if case.processes > 1:
+        row = matrix.run_job(case, Forks(tmp_path, {"OMP_NUM_THREADS": "1"}))
+    else:
+        row = matrix.run_case(case, matrix.subject_of(case))
     assert not row["error"]
     assert row["passed"], row["failed"]
 
