@@ -94,7 +94,7 @@ def test_demo_pipeline_draws_what_each_point_does(monkeypatch, tmp_path, capsys)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 10
     rows = [re.fullmatch(r"point \d \|(.*)\| +\d+% bubble", line)[1] for line in lines[4:8]]
-    # The first F comes later on each point, and none is as late as the last B.
+    # The first F comes later on each point, and none is as late as the last W.
     assert [row.index("F") for row in rows] == sorted(row.index("F") for row in rows)
-    assert all(row.rindex("F") < row.rindex("B") < row.index("U") for row in rows)
-    assert (tmp_path / "pipeline.svg").read_text().count("B backward") == 1
+    assert all(row.rindex("F") < row.rindex("W") < row.index("U") for row in rows)
+    assert (tmp_path / "pipeline.svg").read_text().count("W weights") == 1
