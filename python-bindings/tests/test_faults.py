@@ -162,9 +162,9 @@ def _range(ref):
 def test_buffer_reused_too_early(good, outcome):
     """A command writes where another one's result still waits for its reader."""
     tried = 0
-    program = _tandem.Program.load(good)
-    for victim, (first, last) in _lifetimes(program).items():
-        thief = _something_written_between(program, victim, first, last)
+    whole = _tandem.Program.load(good)
+    for victim, (first, last) in _lifetimes(whole).items():
+        thief = _something_written_between(whole, victim, first, last)
         if thief is None:
             continue
         program = _tandem.Program.load(good)
