@@ -7,7 +7,6 @@
 
 #include "PointOrder.h"
 #include "tandem/Analysis/Loops.h"
-#include "tandem/Analysis/StepBody.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 #include "tandem/Orders/VerifyOrder.h"
