@@ -185,7 +185,6 @@ def search_options(case):
 
 
 def pipeline_options(case):
-    """Orders with a name have one section per point, those that are written have two."""
     if not case.points:
         return {}
     if case.order in pipeline_matrix.NAMED_ORDERS:
@@ -193,7 +192,8 @@ def pipeline_options(case):
     text = pipeline_matrix.write_order(case.order, case.points, case.accumulate)
     path = Path(tempfile.gettempdir()) / f"tandem-order-{os.getpid()}.csv"
     path.write_text(text)
-    return {"accumulate": case.accumulate, "order": path, "sections": 2 * case.points}
+    sections = len(pipeline_matrix.place(case.order, case.points))
+    return {"accumulate": case.accumulate, "order": path, "sections": sections}
 
 
 def subject_of(case, steps=3):

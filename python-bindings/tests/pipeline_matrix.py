@@ -26,13 +26,20 @@ BESIDE = {
     "model": ("tensor-parallel", "model=2"),
     "experts": ("expert-parallel", "data=2"),
 }
-# Those that `order=` knows, with a section per point; the others are written, with two.
+# Those that `order=` knows, with a section per point.
 NAMED_ORDERS = ("gpipe", "1f1b")
+# Those that are written: how a point's sections lie, and the kinds of passes, the ones it takes first in front.
+WRITTEN_ORDERS = {
+    "vee": ("vee", "BF"),
+    "interleaved": ("loops", "BF"),
+    "zero bubble": ("chain", "IFW"),
+    "zero bubble, vee": ("vee", "IFW"),
+}
 FACTORS = {
     "variant": tuple(VARIANTS),
     "points": (2, 4),
     "accumulate": (1, 4, 7, 8),
-    "order": (*NAMED_ORDERS, "vee", "interleaved"),
+    "order": (*NAMED_ORDERS, *WRITTEN_ORDERS),
     "beside": tuple(BESIDE),
     "dtype": ("float64", "float32", "bf16"),
     # Threads of one process, or processes over sockets.
@@ -75,26 +82,26 @@ def pipeline_cases(tries=30):
 
 def place(order, points):
     """The point of each section."""
-    if order == "vee":
-        return [*range(points), *reversed(range(points))]
-    return [*range(points), *range(points)]
+    there, back = [*range(points)], [*reversed(range(points))]
+    return there + {"chain": [], "vee": back, "loops": there}[WRITTEN_ORDERS[order][0]]
 
 
 def write_order(order, points, microbatches):
-    """The text of an order with two sections per point: each point takes the first backward pass that can run,
-    else the first forward pass.
+    """The text of an order that is written: each point takes the first pass that can run, of the first kind that has
+    one.
     """
-    of, last = place(order, points), 2 * points - 1
+    of, kinds = place(order, points), WRITTEN_ORDERS[order][1]
+    back, last = kinds[0], len(of) - 1
     rows, done = [[] for _ in range(points)], set()
-    waiting = [
-        (kind, s, m) for kind in "BF" for m in range(microbatches) for s in range(2 * points)
-    ]
+    waiting = [(kind, s, m) for kind in kinds for m in range(microbatches) for s in range(len(of))]
 
     def can_run(action):
         kind, s, m = action
         if kind == "F":
             return s == 0 or ("F", s - 1, m) in done
-        return ("F", s, m) in done and (s == last or ("B", s + 1, m) in done)
+        if kind == "W":
+            return ("I", s, m) in done
+        return ("F", s, m) in done and (s == last or (back, s + 1, m) in done)
 
     while waiting:
         ready = [action for action in waiting if can_run(action)]
