@@ -355,7 +355,7 @@ def loss(model, batch):
 def data(step):
     torch.manual_seed(step)
     return {"x": torch.randn(16, 4), "y": torch.randn(16, 2)}
-has_part = "WORLD_SIZE" in os.environ and not OPTIONS["mesh"].startswith("model")
+has_part = "WORLD_SIZE" in os.environ and not OPTIONS["mesh"].startswith(("model", "pipe"))
 process, count = (int(os.environ["RANK"]), 2) if has_part else (0, 1)
 def part(step, rows=16):
     each = rows // count
@@ -373,10 +373,14 @@ job.join() and job.join().conclude("end", "")
 """
 
 
-@pytest.mark.parametrize("mesh", ["data=2", "data=4", "data=2,model=2", "model=2,data=2"])
+PART_MESHES = ("data=2", "data=4", "data=2,model=2", "model=2,data=2", "pipe=2", "data=2,pipe=2")
+
+
+@pytest.mark.parametrize("mesh", PART_MESHES)
 def test_each_process_gives_its_part_of_a_batch(forks, script, mesh):
-    options = dict(mesh=mesh, plan="zero", micro=2)
-    # Where the model comes first, each process has ranks of all parts of the data.
+    inside = dict(plan="pipeline", accumulate=2) if "pipe" in mesh else dict(plan="zero", micro=2)
+    options = dict(mesh=mesh, **inside)
+    # Where the model or a pipeline comes first, each process has ranks of all parts of the data.
     path = script(PARTS.replace("OPTIONS", repr(options)))
     ends = finish(forks.start_job(2, path))
     alone = forks.start(path).finish()

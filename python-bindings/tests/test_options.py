@@ -165,7 +165,7 @@ def test_how_a_plan_splits_a_batch():
         "zero": kinds.DATA,
         "tensor-parallel": kinds.DATA_OF_SEVERAL,
         "expert-parallel": kinds.ALL,
-        "pipeline": kinds.DATA_OF_SEVERAL,
+        "pipeline": kinds.DATA,
     }
     assert options.batch_of_plan(None) == options.batch_of_plan("a/plan.txt") == kinds.DATA
 

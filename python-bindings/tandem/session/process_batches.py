@@ -40,14 +40,17 @@ def check_processes(mesh, processes):
 
 
 def _axes_of_batch(mesh, plan):
-    """The indices of the axes over which a plan is taken to split the batch; it is checked when it is there."""
+    """The indices of the axes over which a plan is taken to split the batch; it is checked when it is there. All points of
+    a pipeline have the same batch.
+    """
     kinds, batch = native().PresetBatch, batch_of_plan(plan)
+    inside = [index for index, (name, _) in enumerate(mesh) if name != "pipe"]
     if batch == kinds.ALL:
-        return list(range(len(mesh)))
-    if batch == kinds.WHOLE or (batch == kinds.DATA_OF_SEVERAL and len(mesh) == 1):
+        return inside
+    if batch == kinds.WHOLE or (batch == kinds.DATA_OF_SEVERAL and len(inside) == 1):
         return []
-    named = [index for index, (name, _) in enumerate(mesh) if name == "data"]
-    return named or ([0] if len(mesh) == 1 else [])
+    named = [index for index in inside if mesh[index][0] == "data"]
+    return named or (inside if len(inside) == 1 else [])
 
 
 class ProcessBatches:
