@@ -45,8 +45,8 @@ struct Recompute {
   /// In front of the stage plan, with the offer that `module` lacks, or without
   /// the one that it has.
   OwningOpRef<ModuleOp> other;
-  /// Whether the plan stage found no plan that fits.
-  bool lacksMemory = false;
+  /// Whether the plan stage found no plan that fits, or had a file of `other`.
+  bool lacksMemory = false, isOfOther = false;
   /// The error without the offer, once it was made.
   std::string error;
 };
@@ -394,6 +394,7 @@ LogicalResult Compilation::runPlan(const Stage &stage) {
     guard.emplace();
   if (failed(runPasses(stage, exchange))) {
     recompute.lacksMemory = exchange.result->lacksMemory;
+    recompute.isOfOther = exchange.result->isOfOther;
     if (repeats.count > 0 && !isCancelled())
       error =
           describeHeld() + ", and no plan was found that holds less: " + error;
@@ -481,28 +482,27 @@ ModuleOp Compilation::getOtherOffer() {
   return isMade ? recompute.other.get() : ModuleOp();
 }
 
-/// After an error, with an offer to make values again: where no plan fits
-/// without, and where a file has a plan of a step with the offer. False if it
-/// is of no use.
+/// After an error, with an offer to make values again where no plan fits
+/// without; with or without, as the step has it that a file has a plan of.
+/// False if it is of no use.
 bool Compilation::offerAgain() {
   // A plan that is given stays as it is.
-  recompute.lacksMemory &= options.planFile.empty();
-  if (!recompute.step || ofStages.recompute || isCancelled() ||
-      !(recompute.lacksMemory || isGiven()))
+  recompute.lacksMemory &= options.planFile.empty() && !ofStages.recompute;
+  if (!recompute.step || isCancelled() ||
+      !(recompute.lacksMemory || recompute.isOfOther))
     return false;
-  if (!recompute.lacksMemory)
-    recompute.error = error;
   error.clear();
   module = recompute.step->clone();
   recompute.other = nullptr;
   repeats = Repeats();
   ofStages.memory = options.memory;
-  ofStages.recompute = true;
+  ofStages.recompute = !ofStages.recompute;
   result.ir.clear();
   result.remarks.clear();
   if (recompute.lacksMemory)
     result.remarks.push_back("remark: no plan fits that holds all that is "
                              "saved: the backward pass may make values again");
+  recompute.lacksMemory = recompute.isOfOther = false;
   return true;
 }
 

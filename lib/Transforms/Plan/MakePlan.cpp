@@ -50,7 +50,6 @@ private:
   FailureOr<std::optional<PlanFile>> readFile();
   FailureOr<Decisions> plan(StepGraph &graph);
   FailureOr<Decisions> apply(StepGraph &graph, PlanFile &file);
-  StepGraph getStepOf(StringRef path) const;
   LogicalResult compare(StepGraph &graph, const PlanFile &file);
   LogicalResult write(const StepGraph &graph, const Decisions &decisions);
 
@@ -106,23 +105,13 @@ FailureOr<Decisions> MakePlanPass::apply(StepGraph &graph, PlanFile &file) {
   return decisions;
 }
 
-/// The step on no mesh that a plan file is of, with or without an offer to make
-/// values again; else this one.
-StepGraph MakePlanPass::getStepOf(StringRef path) const {
-  if (!isOfGraph(*step, path) && options->exchange.getOtherOffer)
-    if (ModuleOp other = options->exchange.getOtherOffer()) {
-      StepGraph graph(other.lookupSymbol<func::FuncOp>("step"));
-      if (isOfGraph(graph, path))
-        return graph;
-    }
-  return *step;
-}
-
 /// Compares the plan of a file with that of another one.
 LogicalResult MakePlanPass::compare(StepGraph &graph, const PlanFile &file) {
   if (options->compareWith.empty())
     return success();
-  StepGraph otherStep = getStepOf(options->compareWith);
+  StepGraph otherStep =
+      findOtherStep(*step, options->exchange, options->compareWith)
+          .value_or(*step);
   auto other = readPlanFile(otherStep, options->compareWith);
   if (failed(other))
     return failure();
@@ -145,6 +134,8 @@ FailureOr<std::optional<PlanFile>> MakePlanPass::readFile() {
   const std::string &planFile = options->planFile;
   if (planFile.empty())
     return std::optional<PlanFile>();
+  if (findOtherStep(*step, options->exchange, planFile))
+    return emitOtherStep(*step, options->exchange, planFile);
   auto file = readPlanFile(*step, planFile);
   if (failed(file))
     return failure();

@@ -7,7 +7,6 @@
 
 #include "PlanFile.h"
 #include "tandem/Support/TextFile.h"
-#include "tandem/Transforms/Plan/Plan.h"
 #include "llvm/Support/raw_ostream.h"
 #include <cmath>
 
@@ -189,10 +188,33 @@ FailureOr<PlanFile> FileReader::run(StringRef text) {
   return std::move(file);
 }
 
-bool tandem::plan::isOfGraph(const StepGraph &graph, StringRef path) {
+/// Whether the file can be read, and is for this graph.
+static bool isOfGraph(const StepGraph &graph, StringRef path) {
   std::string why;
   std::optional<std::string> text = readTextFile(path.str(), why);
   return text && StringRef(*text).contains("\ngraph " + graph.hash + "\n");
+}
+
+std::optional<StepGraph>
+tandem::plan::findOtherStep(const StepGraph &graph,
+                            const PlanExchange &exchange, StringRef path) {
+  if (isOfGraph(graph, path) || !exchange.getOtherOffer)
+    return std::nullopt;
+  ModuleOp module = exchange.getOtherOffer();
+  if (!module)
+    return std::nullopt;
+  StepGraph other(module.lookupSymbol<func::FuncOp>("step"));
+  return isOfGraph(other, path) ? std::optional(std::move(other))
+                                : std::nullopt;
+}
+
+InFlightDiagnostic tandem::plan::emitOtherStep(const StepGraph &graph,
+                                               const PlanExchange &exchange,
+                                               StringRef path) {
+  exchange.result->isOfOther = true;
+  return emitError(graph.getLoc())
+         << "plan file '" << path
+         << "' has another offer to make values again than the step";
 }
 
 FailureOr<PlanFile> tandem::plan::readPlanFile(const StepGraph &graph,

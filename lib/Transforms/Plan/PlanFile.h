@@ -30,6 +30,7 @@
 
 #include "Decisions.h"
 #include "tandem/Dialect/SPMD/MeshText.h"
+#include "tandem/Transforms/Plan/Plan.h"
 
 namespace tandem::plan {
 
@@ -51,8 +52,17 @@ struct PlanFile {
 mlir::FailureOr<PlanFile> readPlanFile(const StepGraph &graph,
                                        llvm::StringRef path);
 
-/// Whether the file can be read, and is for this graph.
-bool isOfGraph(const StepGraph &graph, llvm::StringRef path);
+/// The graph of the plan file where that is not `graph`, but the same step
+/// with, or without, an offer to make values again; on no mesh.
+std::optional<StepGraph> findOtherStep(const StepGraph &graph,
+                                       const PlanExchange &exchange,
+                                       llvm::StringRef path);
+
+/// The error that the file is of the other step; the result of `exchange` says
+/// so, too.
+mlir::InFlightDiagnostic emitOtherStep(const StepGraph &graph,
+                                       const PlanExchange &exchange,
+                                       llvm::StringRef path);
 
 /// Reads the lines for `graph`, on the file's mesh: sets its forms and
 /// signatures, and the file's decisions. What is not legal is an error that

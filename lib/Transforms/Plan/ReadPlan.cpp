@@ -167,6 +167,10 @@ LogicalResult PlanReader::applyOperator(unsigned number, StringRef signatures) {
     return failure();
   while (!signatures.trim().empty()) {
     auto [name, rest] = signatures.split('=');
+    if (op.isEither() && !graph.mesh.lookup(name.trim()))
+      return emitError() << "found '" << name.trim() << "', expected '"
+                         << kAgain << " N', or an axis of mesh "
+                         << getMeshText(graph.mesh) << " with its signature";
     FailureOr<unsigned> axis = parseAxis(name);
     if (failed(axis))
       return failure();

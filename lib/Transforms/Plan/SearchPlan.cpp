@@ -60,7 +60,6 @@ private:
   LogicalResult writeProblem(const cost::SearchProblem &problem);
   FailureOr<cost::Plan> find();
   FailureOr<cost::Plan> findHidup(const search::SearchOptions &ofSearch);
-  bool hasChoices() const;
   FailureOr<cost::Plan> chooseSources(const cost::Plan &preset, StringRef name);
   FailureOr<Decisions> takePreset();
   double getTimeLeft() const;
@@ -200,7 +199,7 @@ search::SearchResult Planner::search() {
   if (usesPresets)
     addHidup();
   search::Watch watch(options.exchange.endsSearch);
-  if (options.search == "tandem" && hasChoices())
+  if (options.search == "tandem" && graph.hasChoices())
     addUnlimited(watch);
   search::SearchOptions ofSearch = getOptions(watch);
   ofSearch.starts = std::move(starts);
@@ -314,11 +313,6 @@ FailureOr<Decisions> Planner::report(const cost::Plan &plan, StringRef name,
 // Presets, searches and files
 //===----------------------------------------------------------------------===//
 
-bool Planner::hasChoices() const {
-  return llvm::any_of(graph.ops,
-                      [](const OpNode &op) { return op.isEither(); });
-}
-
 /// With the forms of a preset that does not fit: the cheapest choice of what is
 /// made again.
 FailureOr<cost::Plan> Planner::chooseSources(const cost::Plan &preset,
@@ -357,7 +351,7 @@ FailureOr<Decisions> Planner::takePreset() {
   auto plan = completePreset(extraction->problem, *signatures, error);
   if (!plan)
     return emitError() << name << " has no cost: " << error;
-  if (hasChoices() && plan->peak > extraction->problem.memoryLimit) {
+  if (graph.hasChoices() && plan->peak > extraction->problem.memoryLimit) {
     auto chosen = chooseSources(*signatures, name);
     if (failed(chosen))
       return failure();

@@ -16,22 +16,6 @@ using namespace mlir;
 using namespace tandem;
 using namespace tandem::plan;
 
-/// The step without the offer to make values again, if a plan file is of that.
-static std::optional<StepGraph> findStepWithout(const StepGraph &graph,
-                                                const PlanOptions &options) {
-  bool hasChoices =
-      llvm::any_of(graph.ops, [](const OpNode &op) { return op.isEither(); });
-  if (!hasChoices || isOfGraph(graph, options.start) ||
-      !options.exchange.getOtherOffer)
-    return std::nullopt;
-  ModuleOp module = options.exchange.getOtherOffer();
-  if (!module)
-    return std::nullopt;
-  StepGraph without(module.lookupSymbol<func::FuncOp>("step"), graph.mesh);
-  return isOfGraph(without, options.start) ? std::optional(std::move(without))
-                                           : std::nullopt;
-}
-
 /// Makes the result in the form that the first reader wants.
 static void followReader(const StepGraph &graph, OpNode &op) {
   auto isTaken = [&](const Use &use) {
@@ -74,7 +58,10 @@ LogicalResult tandem::plan::addStart(const StepGraph &graph,
            << "start '" << path << "' with "
            << (search.empty() ? "no search" : "the search '" + search + "'")
            << ", expected tandem or ilp, which begin with plans";
-  std::optional<StepGraph> without = findStepWithout(graph, options);
+  std::optional<StepGraph> without =
+      findOtherStep(graph, options.exchange, path);
+  if (without && !graph.hasChoices())
+    return emitOtherStep(graph, options.exchange, path);
   FailureOr<PlanFile> file = readPlanFile(without ? *without : graph, path);
   if (failed(file))
     return failure();
@@ -89,6 +76,8 @@ LogicalResult tandem::plan::addStart(const StepGraph &graph,
            << " with micro=" << graph.mesh.getNumStrands();
   }
   StepGraph planned = graph.onMesh(graph.mesh);
+  if (without)
+    without = without->onMesh(graph.mesh);
   if (failed(readPlan(without ? *without : planned, *file)))
     return failure();
   if (without)

@@ -130,6 +130,10 @@ public:
   /// Groups the operators anew, as pins on what they make ask for.
   void group();
   void shareGroups(const StepGraph &other) { groups = other.groups; }
+  /// Whether it has an offer to make values again.
+  bool hasChoices() const {
+    return llvm::any_of(ops, [](const OpNode &op) { return op.isEither(); });
+  }
   /// Whether a reader may take another value instead.
   bool isChosenOf(unsigned value) const;
   /// Finds what nobody takes as sources are chosen.

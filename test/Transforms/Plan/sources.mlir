@@ -27,6 +27,19 @@
 // RUN: not tandem-opt %t.mlir --tandem-plan="plan-file=%t.op.plan" 2>&1 | FileCheck %s --check-prefix=OTHER
 // OTHER: error: plan file '{{.*}}', line {{[0-9]+}}: operator {{[0-9]+}} nn.matmul takes 'again', expected it for 'nn.either' only
 
+// The compiler imports the step with the offer that the file has, or without
+// it. Errors are about the file.
+// RUN: not tandem-compile %s --plan-file %t.two.plan 2>&1 | FileCheck %s --check-prefix=TWO
+// RUN: sed 's/nn.either:/nn.either: agian 1/' %t.plan > %t.typo.plan
+// RUN: not tandem-compile %s --plan-file %t.typo.plan 2>&1 | FileCheck %s --check-prefix=TYPO
+// TYPO: error: plan file '{{.*}}', line {{[0-9]+}}: found 'agian 1 data', expected 'again N', or an axis of mesh data=2 with its signature
+// RUN: not tandem-compile %s --plan-file %t.again.plan --memory 100 2>&1 | FileCheck %s --check-prefix=LARGE
+// LARGE: error: plan {{.*}}: the plan holds 704 B on each rank, 604 B more than the limit of 100 B;
+// RUN: tandem-compile %s --mesh data=2 --plan-only -o %t.without.plan
+// RUN: tandem-compile %s --recompute --plan-file %t.without.plan -o %t.tdm
+// RUN: tandem-compile %s --compare %t.without.plan %t.again.plan | FileCheck %s --check-prefix=COMPARE
+// COMPARE: peak of memory 768 B 704 B -64 B
+
 // A choice is a part of its reader; a clone that one may leave out is not.
 // RUN: tandem-opt %t.mlir --tandem-plan="mesh=data=2 preset=data-parallel problem-out=%t.problem" -o %t.ignored
 // RUN: FileCheck %s --input-file=%t.problem --check-prefix=PROBLEM --implicit-check-not=nn.either

@@ -45,6 +45,9 @@ struct PlanResult {
   std::string explanation, explanationJson;
   /// Whether no plan was found since none fits into the memory.
   bool lacksMemory = false;
+  /// Whether none was made since the plan file, or the start, is of the step of
+  /// `PlanExchange::getOtherOffer`.
+  bool isOfOther = false;
   /// Where it differs from another plan.
   std::string comparison;
 };
