@@ -5,13 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "tandem/Reference/Interpreter.h"
+#include "Interpreter.h"
 #include "Collectives.h"
-#include "StepOrder.h"
 #include "tandem/Analysis/Loops.h"
 #include "tandem/Dialect/NN/NN.h"
-#include "tandem/Reference/Layout.h"
-#include "tandem/Reference/Operators.h"
 #include <map>
 
 using namespace mlir;
@@ -49,49 +46,6 @@ static bool hasLayouts(func::FuncOp function) {
 // Running a function on shards
 //===----------------------------------------------------------------------===//
 
-namespace {
-class Interpreter {
-public:
-  Interpreter(func::FuncOp function, MeshAttr mesh)
-      : function(function), mesh(mesh), points(mesh),
-        isLocalized(hasLayouts(function)), order(function) {}
-
-  FailureOr<std::vector<Tensor>> run(ArrayRef<Tensor> arguments);
-
-private:
-  LogicalResult checkArguments(ArrayRef<Tensor> arguments);
-  Shards cutArgument(unsigned index, const Tensor &whole);
-  FailureOr<Tensor> joinResult(unsigned index, const Shards &shards);
-
-  LogicalResult runFunction();
-  LogicalResult runLoop(ArrayRef<Operation *> ops);
-  LogicalResult runBlock(Block &block);
-  Shards runEnter(EnterOp op);
-  Shards runCarry(CarryOp op);
-  Shards runCollect(CollectOp op);
-  LogicalResult runOperation(Operation *op);
-  LogicalResult runOnPoints(Operation *op);
-  LogicalResult runStep(sched::StepOp step);
-  void runReform(ReformOp op);
-
-  LogicalResult define(Value value, Shards shards);
-  /// Forgets the operands of `op` that nothing reads after it.
-  void release(Operation *op);
-  Part getPart(Type type, ArrayRef<AxisForm> forms, int64_t point) const;
-
-  func::FuncOp function;
-  MeshAttr mesh;
-  Points points;
-  bool isLocalized;
-  llvm::DenseMap<Value, Shards> environment;
-  llvm::DenseMap<Value, int64_t> readsLeft;
-  StepOrder order;
-  int64_t iteration = 0, iterations = 1;
-  /// What iterations have added up, or made, so far.
-  llvm::DenseMap<Operation *, Shards> carried;
-};
-} // namespace
-
 /// `forms` on the axes of time, `full` on those of space.
 static Forms getTimeForms(MeshAttr mesh, Forms forms) {
   for (unsigned axis = 0; axis < forms.size(); ++axis)
@@ -116,6 +70,22 @@ static LogicalResult checkForms(Operation *op, Type type, MeshAttr mesh) {
   return op->emitError("has a form on the mesh ")
          << form.getMesh() << ", but the module's mesh is "
          << (mesh ? Attribute(mesh) : UnitAttr::get(op->getContext()));
+}
+
+Interpreter::Interpreter(func::FuncOp function, MeshAttr mesh)
+    : function(function), mesh(mesh), points(mesh), runs(points.size(), true),
+      isLocalized(hasLayouts(function)), order(function) {
+  function.walk([&](Operation *op) {
+    for (Value operand : op->getOperands())
+      ++readsLeft[operand];
+  });
+}
+
+Interpreter::Interpreter(func::FuncOp function, MeshAttr mesh,
+                         std::vector<bool> runs)
+    : Interpreter(function, mesh) {
+  this->runs = std::move(runs);
+  isLocalized = true;
 }
 
 LogicalResult Interpreter::checkArguments(ArrayRef<Tensor> arguments) {
@@ -181,16 +151,23 @@ static std::vector<Tensor> cutIterations(func::FuncOp function,
   return cut;
 }
 
-FailureOr<std::vector<Tensor>> Interpreter::run(ArrayRef<Tensor> given) {
+FailureOr<std::vector<Shards>>
+Interpreter::cutArguments(ArrayRef<Tensor> given) {
   std::vector<Tensor> arguments = cutIterations(function, given);
   if (failed(checkArguments(arguments)))
     return failure();
-  function.walk([&](Operation *op) {
-    for (Value operand : op->getOperands())
-      ++readsLeft[operand];
-  });
-  for (auto [index, argument] : llvm::enumerate(function.getArguments()))
-    environment[argument] = cutArgument(index, arguments[index]);
+  std::vector<Shards> shards;
+  for (auto [index, argument] : llvm::enumerate(arguments))
+    shards.push_back(cutArgument(index, argument));
+  return shards;
+}
+
+FailureOr<std::vector<Tensor>> Interpreter::run(ArrayRef<Tensor> given) {
+  auto arguments = cutArguments(given);
+  if (failed(arguments))
+    return failure();
+  for (auto [argument, shards] : llvm::zip(function.getArguments(), *arguments))
+    environment[argument] = std::move(shards);
   if (failed(runFunction()))
     return failure();
   std::vector<Tensor> results;
@@ -257,9 +234,8 @@ LogicalResult Interpreter::runFunction() {
   return success();
 }
 
-/// `compute` of each shard; points that share a tensor share the result.
-static Shards mapShards(const Shards &shards,
-                        llvm::function_ref<Tensor(const Tensor &)> compute) {
+Shards mapShards(const Shards &shards,
+                 llvm::function_ref<Tensor(const Tensor &)> compute) {
   llvm::DenseMap<const Tensor *, TensorRef> known;
   Shards results;
   for (const TensorRef &shard : shards) {
@@ -271,13 +247,17 @@ static Shards mapShards(const Shards &shards,
   return results;
 }
 
+Tensor getRow(const Tensor &whole, int64_t index) {
+  SmallVector<int64_t> shape(whole.getShape()), offsets(shape.size(), 0);
+  offsets[0] = index;
+  shape[0] = 1;
+  return extractBlock(whole, offsets, shape)
+      .reshaped(ArrayRef(shape).drop_front());
+}
+
 Shards Interpreter::runEnter(EnterOp op) {
   return mapShards(environment[op.getInput()], [&](const Tensor &whole) {
-    SmallVector<int64_t> shape(whole.getShape()), offsets(shape.size(), 0);
-    offsets[0] = iteration;
-    shape[0] = 1;
-    return extractBlock(whole, offsets, shape)
-        .reshaped(ArrayRef(shape).drop_front());
+    return getRow(whole, iteration);
   });
 }
 
@@ -373,8 +353,12 @@ void Interpreter::runReform(ReformOp op) {
 }
 
 LogicalResult Interpreter::runStep(sched::StepOp step) {
-  bool isOrdered = iteration > 0 || succeeded(order.addStep(step));
-  if (!isOrdered || failed(runBlock(step.getBody().front())))
+  return failure(failed(runBlock(step.getBody().front())) ||
+                 failed(endStep(step)));
+}
+
+LogicalResult Interpreter::endStep(sched::StepOp step) {
+  if (iteration == 0 && failed(order.addStep(step)))
     return failure();
   auto yield = step.getBody().front().getTerminator();
   for (auto [value, yielded] :
@@ -421,7 +405,8 @@ LogicalResult Interpreter::runOnPoints(Operation *op) {
   std::map<std::vector<int64_t>, std::vector<TensorRef>> known;
   std::vector<Shards> shards(op->getNumResults());
   for (int64_t point = 0; point < points.size(); ++point) {
-    if (!llvm::all_of(resultForms, [&](ArrayRef<AxisForm> forms) {
+    if (!runs[point] ||
+        !llvm::all_of(resultForms, [&](ArrayRef<AxisForm> forms) {
           return isHeld(forms, points.getCoordinates(point));
         })) {
       for (Shards &result : shards)
@@ -481,6 +466,8 @@ void Interpreter::release(Operation *op) {
 
 FailureOr<std::vector<Tensor>> interpret(func::FuncOp function, MeshAttr mesh,
                                          ArrayRef<Tensor> arguments) {
+  if (function.isExternal() && function->getParentOp()->hasAttr(kPipeAttrName))
+    return interpretPoints(function, mesh, arguments);
   if (!function.getBody().hasOneBlock())
     return function.emitError("has ") << function.getBody().getBlocks().size()
                                       << " blocks, expected a body of one";

@@ -341,7 +341,9 @@ static LogicalResult checkSizes(func::FuncOp function) {
              << kMaxElements
              << " elements, expected what the interpreter can hold in memory";
   }
-  WalkResult walk = function.walk([&](Operation *op) {
+  // Behind `outline` a step is a declaration, beside what it runs.
+  Operation *scope = function.isExternal() ? function->getParentOp() : function;
+  WalkResult walk = scope->walk([&](Operation *op) {
     for (Type type : op->getResultTypes())
       if (failed(check(op->getLoc(), type)))
         return WalkResult::interrupt();

@@ -22,10 +22,13 @@
 // CHECK-DAG: '1U {{.+}}'
 // CHECK-DAG: check_finite
 
-// Each stage means what the one before means, up to the actions.
+// Each stage means what the one before means, actions too.
 // RUN: tandem-compile %s --mesh data=2,pipe=2 --accumulate 4 --pin 'w0:pipe=at(0)' --pin 'w1:pipe=at(1)' --stop-after shard -o %t/shard.mlir
 // RUN: tandem-interpret %t/shard.mlir --data %t/data.safetensors --steps 3 --save %t/shard.safetensors
 // RUN: %python %S/compare.py %t/shard.safetensors %t/expected.safetensors
+// RUN: tandem-compile %s --mesh data=2,pipe=2 --accumulate 4 --pin 'w0:pipe=at(0)' --pin 'w1:pipe=at(1)' --stop-after schedule -o %t/schedule.mlir
+// RUN: tandem-interpret %t/schedule.mlir --data %t/data.safetensors --steps 3 --save %t/schedule.safetensors
+// RUN: %python %S/compare.py %t/schedule.safetensors %t/expected.safetensors
 
 // A loss that is not finite stops all points before anything is written.
 // RUN: %python -c "from safetensors.torch import load_file, save_file; d = load_file(r'%t/data.safetensors'); d['batch.0/x'][3] = float('nan'); save_file(d, r'%t/nan.safetensors')"
