@@ -351,10 +351,8 @@ void addPipePasses(OpPassManager &manager, const Pipe &pipe, StringRef stage) {
         {pipe.axis, pipe.points, pipe.sections, pipe.mesh}));
   if (stage == "shard")
     manager.addPass(createPlaceSectionsPass({pipe.mesh}));
-  if (stage == "localize") {
-    manager.addPass(createRemakeViewsPass());
+  if (stage == "localize")
     manager.addPass(createOutlineActionsPass({pipe.order, pipe.rows}));
-  }
 }
 
 std::string addPipe(const Pipe &pipe, ModuleOp module, StringRef plan) {

@@ -107,6 +107,11 @@ int64_t Actions::getPoint(Value value) const {
   return form.isAt() ? form.getPoint() : -1;
 }
 
+bool Actions::isIterated(Value value) const {
+  Operation *maker = value.getDefiningOp();
+  return maker && segments.lookup(maker) % 2 && !isCarried(maker);
+}
+
 /// What enters a loop is an input of its readers, and what all iterations make
 /// is put together behind them.
 bool Actions::isBoundary(Operation *op) const {
@@ -117,7 +122,7 @@ bool Actions::isBoundary(Operation *op) const {
 
 /// Whether each action that reads it makes it.
 bool Actions::isWhole(Operation *op) const {
-  return segments.lookup(op) % 2 && !isBoundary(op) && !isCarried(op) &&
+  return isIterated(op->getResult(0)) && !isBoundary(op) &&
          getPoint(op->getResult(0)) < 0;
 }
 
@@ -182,7 +187,7 @@ void Actions::addWhole() {
       for (Value operand : todo.pop_back_val()->getOperands())
         if (Operation *maker = operand.getDefiningOp();
             maker && isWhole(maker) && own.insert(maker).second) {
-          action.ops.push_back(maker);
+          action.addCopy(maker);
           todo.push_back(maker);
         }
     llvm::sort(action.ops, [](Operation *a, Operation *b) {
@@ -191,31 +196,35 @@ void Actions::addWhole() {
   }
 }
 
-/// Whether `op` reads what a point makes: it is there, or sends it.
-bool Actions::mayRead(int64_t point, Operation *op) const {
-  if (op->hasTrait<OpTrait::IsTerminator>() || isBoundary(op))
-    return true;
-  int64_t at = getPoint(op->getResult(0));
-  return at < 0 || at == point;
-}
-
-/// What the action reads of others, and makes for others.
-void Actions::findBorder(Action &action) {
+void Actions::findInputs(Action &action) {
   llvm::DenseSet<Operation *> own(action.ops.begin(), action.ops.end());
   for (Operation *op : action.ops) {
     auto zeroed = dyn_cast<ZeroOthersOp>(op);
-    bool isZero = zeroed && int64_t(zeroed.getPoint()) != action.point;
+    if (zeroed && int64_t(zeroed.getPoint()) != action.point)
+      continue;
     for (Value operand : op->getOperands())
-      if (!isZero && !own.contains(operand.getDefiningOp()))
+      if (!own.contains(operand.getDefiningOp()))
         action.inputs.insert(operand);
+  }
+}
+
+/// What actions of the point read, or what is sent or returned.
+void Actions::findOutputs(Action &action, const llvm::DenseSet<Value> &read) {
+  for (Operation *op : action.ops) {
     if (isa<CarryOp>(op)) {
       action.sums.push_back(op->getResult(0));
       continue;
     }
-    for (Value result : op->getResults())
-      for (Operation *user : result.getUsers())
-        if (!own.contains(user) && mayRead(action.point, user) &&
-            (!isWhole(op) || (action.isOfAll && isOfResults(user))))
+    // What all points have is made where it is read.
+    auto isForOthers = [&](Value result) {
+      return (!isWhole(op) && read.contains(result)) ||
+             llvm::any_of(result.getUsers(), [&](Operation *user) {
+               return isOfResults(user) || (!isWhole(op) && isBoundary(user));
+             });
+    };
+    if (!action.copies.contains(op))
+      for (Value result : op->getResults())
+        if (isForOthers(result))
           action.outputs.insert(result);
   }
 }
@@ -262,9 +271,15 @@ LogicalResult Actions::find() {
         add(&op, action);
       }
   }
+  remakeViews();
   addWhole();
+  std::vector<llvm::DenseSet<Value>> read(numPoints);
+  for (auto &[name, action] : byName) {
+    findInputs(action);
+    read[action.point].insert(action.inputs.begin(), action.inputs.end());
+  }
   for (auto &[name, action] : byName)
-    findBorder(action);
+    findOutputs(action, read[action.point]);
   addChecked();
   return success();
 }
@@ -374,6 +389,12 @@ void ActionWriter::cloneOp(Operation *op) {
     return;
   }
   Operation *copy = builder.clone(*op, map);
+  if (action.copies.contains(op))
+    nn::copyPass(*llvm::find_if_not(action.ops,
+                                    [&](Operation *own) {
+                                      return action.copies.contains(own);
+                                    }),
+                 copy);
   copy->removeAttr(kLoopAttrName);
   copy->removeAttr(kSectionAttrName);
   for (Value made : copy->getResults())

@@ -26,13 +26,21 @@ struct Action {
   /// Whether it is of no section: it makes what all points have.
   bool isOfAll = false;
   int64_t segment = 0;
-  /// In the order of the step; those that all points have are clones of it.
+  /// In the order of the step.
   llvm::SmallVector<mlir::Operation *> ops;
+  /// Those of them that are of other actions, too, which make the results that
+  /// others read.
+  llvm::DenseSet<mlir::Operation *> copies;
   /// Values of the step that it reads, and that it makes for others.
   llvm::SetVector<mlir::Value> inputs, outputs;
   /// Sums over microbatches, by the result of `spmd.carry`: each is an input
   /// behind the others, and an output behind the others.
   llvm::SmallVector<mlir::Value> sums;
+
+  void addCopy(mlir::Operation *op) {
+    if (copies.insert(op).second)
+      ops.push_back(op);
+  }
 };
 
 /// Lets loops read what an earlier loop makes in the same microbatch, in place
@@ -48,6 +56,8 @@ public:
 
   /// The point that alone has `value`; -1: all points.
   int64_t getPoint(mlir::Value value) const;
+  /// Whether each microbatch has a value of its own.
+  bool isIterated(mlir::Value value) const;
   /// Whether `op` gives a value to other points, or is theirs alone in part:
   /// it is in no action.
   bool isBoundary(mlir::Operation *op) const;
@@ -73,9 +83,10 @@ private:
   bool isWhole(mlir::Operation *op) const;
   void add(mlir::Operation *op, Action &action);
   void splitLast();
+  void remakeViews();
   void addWhole();
-  bool mayRead(int64_t point, mlir::Operation *op) const;
-  void findBorder(Action &action);
+  void findInputs(Action &action);
+  void findOutputs(Action &action, const llvm::DenseSet<mlir::Value> &read);
   void addChecked();
   mlir::Type getType(mlir::Type type) const;
 

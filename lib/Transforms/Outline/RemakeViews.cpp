@@ -5,155 +5,105 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A tensor and its views cost the memory of each of them, for as long as the
-// backward pass has not read them: they are results of an action, each with a
-// buffer of its own. So views of one tensor are made in the pass that reads
-// them where that holds fewer bytes.
+// A tensor and its views cost the memory of each of them, for as long as later
+// passes have not read them: they are results of an action, each with a buffer
+// of its own. So views of one tensor are made in the passes that read them
+// where that holds fewer bytes.
 //
 //===----------------------------------------------------------------------===//
 
-#include "mlir/IR/Builders.h"
-#include "mlir/IR/IRMapping.h"
+#include "Actions.h"
 #include "tandem/Analysis/Bytes.h"
 #include "tandem/Dialect/NN/NN.h"
-#include "tandem/Dialect/SPMD/SPMD.h"
-#include "tandem/Transforms/Outline/Outline.h"
 #include "llvm/ADT/MapVector.h"
-
-namespace tandem {
-#define GEN_PASS_DEF_REMAKEVIEWSPASS
-#include "tandem/Transforms/Outline/Passes.h.inc"
-} // namespace tandem
 
 using namespace mlir;
 using namespace tandem;
 using namespace tandem::spmd;
 
 namespace {
-/// What backward operators of one section read of one tensor.
+/// What the passes of one section read of one tensor that others make.
 struct Read {
-  /// Uses of views that the forward pass makes.
-  SmallVector<OpOperand *> ofViews;
+  /// Its views, each with the pass that reads it.
+  llvm::SetVector<std::pair<Action *, Value>> ofViews;
   bool isRead = false; ///< the tensor itself
 };
 
-/// By the tensor, and the section that reads.
-using Reads = llvm::MapVector<std::pair<Value, int64_t>, Read>;
+/// Finds what sections read, and lets their passes make views.
+class Remaker {
+public:
+  explicit Remaker(const Actions &actions) : actions(actions) {}
+  void visit(Action &action);
+  void remake();
 
-struct RemakeViewsPass : tandem::impl::RemakeViewsPassBase<RemakeViewsPass> {
-  void runOnOperation() override;
+private:
+  bool isView(Value value) const;
+  int64_t getHeld(Value root) const;
+
+  const Actions &actions;
+  /// By the tensor, and the section.
+  llvm::MapVector<std::pair<Value, int64_t>, Read> reads;
 };
 } // namespace
 
-static bool isBackward(Operation *op) {
-  return nn::getPass(op) == nn::PassKind::Backward;
-}
-
-/// Whether the forward pass makes `value` for each microbatch that `reader`
-/// runs on.
-static bool isOfForward(Value value, Operation *reader) {
+bool Remaker::isView(Value value) const {
   Operation *maker = value.getDefiningOp();
-  return maker && !isBackward(maker) && getLoop(maker) == getLoop(reader);
+  return actions.isIterated(value) &&
+         (maker->hasTrait<nn::View>() || isa<KeepAtOp>(maker));
 }
 
-/// What `value` is in another shape, layout or type.
-static Value getRoot(Value value, Operation *reader) {
-  while (isOfForward(value, reader)) {
-    Operation *maker = value.getDefiningOp();
-    if (!maker->hasTrait<nn::View>() && !isa<KeepAtOp>(maker))
-      break;
-    value = maker->getOperand(0);
-  }
-  return value;
-}
-
-static Reads findReads(Block &block) {
-  Reads reads;
-  for (Operation &op : block) {
-    auto section = getInteger(&op, kSectionAttrName);
-    if (!section || !isBackward(&op))
-      continue;
-    for (OpOperand &use : op.getOpOperands()) {
-      Value root = getRoot(use.get(), &op);
-      Read &read = reads[{root, *section}];
-      if (root == use.get())
+void Remaker::visit(Action &action) {
+  llvm::DenseSet<Operation *> own(action.ops.begin(), action.ops.end());
+  for (Operation *op : action.ops)
+    for (Value value : op->getOperands()) {
+      Value root = value;
+      while (isView(root) && !own.contains(root.getDefiningOp()))
+        root = root.getDefiningOp()->getOperand(0);
+      if (own.contains(root.getDefiningOp()))
+        continue;
+      Read &read = reads[{root, *getInteger(op, kSectionAttrName)}];
+      if (root == value)
         read.isRead = true;
       else
-        read.ofViews.push_back(&use);
+        read.ofViews.insert({&action, value});
     }
-  }
-  return reads;
 }
 
-/// What `reader` lets its point hold of `root` for a microbatch: nothing of
-/// what the point has anyway.
-static int64_t getHeld(Value root, Operation *reader, MeshAttr mesh,
-                       unsigned axis) {
-  bool isHeld = isOfForward(root, reader) &&
+/// What its point holds of `root` for a microbatch: nothing of what the point
+/// has anyway.
+int64_t Remaker::getHeld(Value root) const {
+  bool isHeld = actions.isIterated(root) &&
                 !isa<EnterOp>(root.getDefiningOp()) &&
-                getForms(root.getType(), mesh)[axis].isAt();
+                actions.getPoint(root) >= 0;
   return isHeld ? getBytes(root.getType()) : 0;
 }
 
 /// The bytes of the views themselves, each once.
 static int64_t getHeldViews(const Read &read) {
-  llvm::SetVector<Value> views;
-  for (OpOperand *use : read.ofViews)
-    views.insert(use->get());
+  llvm::SmallDenseSet<Value> views;
   int64_t bytes = 0;
-  for (Value view : views)
-    bytes += getBytes(view.getType());
+  for (auto [action, view] : read.ofViews)
+    if (views.insert(view).second)
+      bytes += getBytes(view.getType());
   return bytes;
 }
 
-namespace {
-/// Makes views again in the pass of a reader.
-class Remaker {
-public:
-  Remaker(Value root, Operation *reader)
-      : builder(reader->getContext()), reader(reader) {
-    made.map(root, root);
-  }
-  Value remake(Value view);
-
-private:
-  OpBuilder builder;
-  Operation *reader;
-  IRMapping made;
-};
-} // namespace
-
-Value Remaker::remake(Value view) {
-  if (Value known = made.lookupOrNull(view))
-    return known;
-  Operation *maker = view.getDefiningOp();
-  remake(maker->getOperand(0));
-  builder.setInsertionPointAfter(maker);
-  Operation *copy = builder.clone(*maker, made);
-  nn::setPass(copy, nn::PassKind::Backward);
-  setInteger(copy, kSectionAttrName, *getInteger(reader, kSectionAttrName));
-  return made.lookup(view);
-}
-
-void RemakeViewsPass::runOnOperation() {
-  ModuleOp module = getOperation();
-  auto pipe = module->getAttrOfType<StringAttr>(kPipeAttrName);
-  auto step = module.lookupSymbol<func::FuncOp>("step");
-  MeshAttr mesh = getMesh(module);
-  std::optional<unsigned> axis;
-  if (pipe && mesh)
-    axis = mesh.lookup(pipe);
-  if (!axis || !step || step.isDeclaration())
-    return;
-  for (auto &[key, read] : findReads(step.getBody().front())) {
-    if (read.ofViews.empty())
-      continue;
-    Operation *reader = read.ofViews.front()->getOwner();
-    int64_t held = getHeld(key.first, reader, mesh, *axis);
+void Remaker::remake() {
+  for (auto &[key, read] : reads) {
+    int64_t held = getHeld(key.first);
     if (held >= getHeldViews(read) + (read.isRead ? held : 0))
       continue;
-    Remaker remaker(key.first, reader);
-    for (OpOperand *use : read.ofViews)
-      use->set(remaker.remake(use->get()));
+    for (auto [action, view] : read.ofViews)
+      for (Value made = view; made != key.first;
+           made = made.getDefiningOp()->getOperand(0))
+        action->addCopy(made.getDefiningOp());
   }
+}
+
+void Actions::remakeViews() {
+  Remaker remaker(*this);
+  for (auto &[name, action] : byName)
+    if (!action.isOfAll)
+      remaker.visit(action);
+  remaker.remake();
 }

@@ -73,11 +73,7 @@ void Reuser::visit(Operation *op) {
     likely.push_back(op);
     return;
   }
-  // Views of the backward pass are there so that none is held.
-  bool isRemade =
-      op->hasTrait<nn::View>() && nn::getPass(op) == nn::PassKind::Backward;
-  bool isHeld =
-      *getLoop(*found) < *getLoop(op) && !nn::isAgain(op) && !isRemade;
+  bool isHeld = *getLoop(*found) < *getLoop(op) && !nn::isAgain(op);
   for (auto [own, first] :
        llvm::zip_equal(op->getResults(), (*found)->getResults())) {
     firsts[own] = first;

@@ -10,17 +10,6 @@
 
 include "mlir/Pass/PassBase.td"
 
-def RemakeViewsPass : Pass<"tandem-remake-views", "::mlir::ModuleOp"> {
-  let summary = "Makes views in the backward pass of a section where that holds fewer bytes";
-  let description = [{
-    Before: a localized step with forms `at(i)` on the pipe axis. After: likewise. What the forward
-    pass of a section makes for the backward one is held for each microbatch in flight. Where the
-    backward pass reads a tensor and views of it, or several views, or a view of an argument, it
-    makes the views itself. So the tensor alone is held, or nothing. Views are reshapes,
-    permutations, expansions, slices and conversions.
-  }];
-}
-
 def OutlineActionsPass : Pass<"tandem-outline-actions", "::mlir::ModuleOp"> {
   let summary = "Makes a module of each action of a pipeline, and a function of each point";
   let description = [{
@@ -38,7 +27,11 @@ def OutlineActionsPass : Pass<"tandem-outline-actions", "::mlir::ModuleOp"> {
     | `@s0.F.1`, `@s0.B.1` | what is in a loop before the last one, which is segment 1 |
     | `@p0.2` | what point 0 runs once, or in a loop before the last one: by its segment |
 
-    A value that all points have is made in each action that reads it. A sum over
+    A value that all points have is made in each action that reads it. What one action makes and
+    another one reads is held for each microbatch in flight. So where actions of a section read a
+    tensor and views of it, or several views, or a view of an argument, they make the views
+    themselves: the tensor alone is held, or nothing. Views are reshapes, permutations,
+    expansions, slices and conversions. A sum over
     microbatches is an argument that the action updates. All orders add in the order of
     microbatches, so all have equal bits: W waits for its turn. An order that cannot run is an
     error with the row and the entry.
