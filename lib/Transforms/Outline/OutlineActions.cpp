@@ -273,11 +273,9 @@ bool PointsWriter::collectInputs(int64_t point, const Item &item,
   }
   for (Value sum : item.action->sums) {
     Value &known = points[point].values[{sum, -2}];
-    if (!known) {
-      Value zero = makeZero(point, sum);
-      points[point].values[{sum, -2}] = zero;
-    }
-    inputs.push_back(points[point].values[{sum, -2}]);
+    if (!known)
+      known = makeZero(point, sum);
+    inputs.push_back(known);
   }
   return true;
 }
@@ -336,7 +334,7 @@ void PointsWriter::record(int64_t point, const Item &item, sched::RunOp run) {
   if (item.microbatch != count - 1)
     return;
   for (Value sum : item.action->sums) {
-    own.values[{sum, -1}] = own.values[{sum, -2}];
+    own.values.insert({{sum, -1}, own.values.lookup({sum, -2})});
     sendAll(sum, point, -1);
   }
 }
