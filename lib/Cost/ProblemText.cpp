@@ -38,7 +38,11 @@ static std::string printTensor(const Tensor &tensor, unsigned index,
          (hasPlaces && tensor.viewOf >= 0
               ? " view " + std::to_string(tensor.viewOf)
               : "") +
-         (hasPlaces && tensor.isInKernel ? " inside\n" : "\n");
+         (hasPlaces && tensor.isInKernel ? " inside" : "") +
+         (hasPlaces && tensor.heldFrom >= 0
+              ? " from " + std::to_string(tensor.heldFrom)
+              : "") +
+         "\n";
 }
 
 /// Those that are not the operator's own.

@@ -193,6 +193,13 @@ bool ProblemParser::parseTensor() {
     tensor.isInKernel = true;
     ++end;
   }
+  if (getWord(end) == "from") {
+    auto from = parseNumber<int>(getWord(end + 1));
+    if (!from || *from < 0)
+      return failWord(end + 1, "an operator before its producer");
+    tensor.heldFrom = *from;
+    end += 2;
+  }
   problem.tensors.push_back(std::move(tensor));
   isMade.push_back(false);
   return expectEnd(end);
@@ -236,8 +243,22 @@ static bool isWhollyAbsent(const SearchProblem &problem, const Layout &layout) {
   return true;
 }
 
+/// Sums over time are held from their producers on: strands bring the terms.
+static bool isHeldTooLong(const SearchProblem &problem, unsigned tensor,
+                          const Layout &layout) {
+  int time = problem.getTimeAxis();
+  return problem.tensors[tensor].heldFrom >= 0 && time >= 0 &&
+         layout[time] == kReduce;
+}
+
 bool ProblemParser::checkSignature(const Operator &op,
                                    const Signature &signature) {
+  for (size_t i = 0; i < op.results.size() && i < signature.results.size(); ++i)
+    if (isHeldTooLong(problem, op.results[i], signature.results[i]))
+      return fail("operator '" + op.name + "' makes terms over time of tensor " +
+                  std::to_string(op.results[i]) +
+                  ", which is held from an earlier operator, expected "
+                  "another form");
   auto check = [&](const std::vector<unsigned> &tensors,
                    const std::vector<Layout> &layouts) {
     for (size_t i = 0; i < tensors.size(); ++i)
@@ -292,6 +313,12 @@ bool ProblemParser::checkOperator(const Operator &op) {
                   std::to_string(tensor) + ", a view of tensor " +
                   std::to_string(root) +
                   ", expected one of what is made before");
+  int number = static_cast<int>(problem.operators.size());
+  for (unsigned tensor : op.results)
+    if (int from = problem.tensors[tensor].heldFrom; from >= number)
+      return fail("operator '" + op.name + "' makes tensor " +
+                  std::to_string(tensor) + ", held from operator " +
+                  std::to_string(from) + ", expected one before it");
   if (op.isArgument() && (!op.operands.empty() || op.pass != Pass::Forward))
     return fail("operator '" + op.name +
                 "' is an argument, expected no operands, in the forward pass");

@@ -103,6 +103,24 @@ def test_a_limit_in_python(capsys):
         make(plan="zero", memory=1000)
 
 
+@pytest.mark.parametrize("count", [2, 4])
+def test_sums_that_a_loop_carries_are_in_the_peak(count):
+    """A gradient's buffer is there for all iterations."""
+    layers = [m for _ in range(4) for m in (nn.Linear(32, 32), nn.GELU())]
+    model = nn.Sequential(nn.Linear(8, 32), *layers)
+    step = tandem.compile(
+        model,
+        lambda model, batch: model(batch).square().mean(),
+        torch.optim.AdamW(model.parameters()),
+        torch.randn(128, 8),
+        mesh="data=1",
+        search="tandem",
+        accumulate=count,
+    )
+    peak = int(re.search(r"(?m)^peak (\d+) B$", step.compiled.plan)[1])
+    assert 0.9 * peak <= count_held(step.compiled) <= peak
+
+
 def count_tensor(text):
     """Bytes of `4x8xf32`."""
     *extents, kind = text.split("x")

@@ -84,6 +84,8 @@
 //  the bytes of its root in their producers' layouts, and is no sum over time,
 //  lies in the root's memory, which lives as long as it does. What lies inside
 //  of a kernel holds nothing in its producer's layout, unless it is summed.
+//  What a loop carries is held from the loop's first operator on
+//  (`Tensor::heldFrom`).
 //
 // Accountings `hidup-*` are defined in docs/plan-files.md (HiDup, equation 5,
 // with the backward pass as the published searcher has it).

@@ -75,6 +75,13 @@ struct Tensor {
   /// Made and read within one kernel: holds nothing as it is produced; its
   /// copies do.
   bool isInKernel = false;
+  /// An operator before its producer from which on it is held: the first one of
+  /// a loop that carries it. -1 if it is held from its producer on, as is what
+  /// may be terms over time.
+  int heldFrom = -1;
+  unsigned getFirstHeld(unsigned producer) const {
+    return heldFrom < 0 ? producer : heldFrom;
+  }
   bool operator==(const Tensor &) const = default;
 };
 

@@ -336,7 +336,9 @@ void IlpMemory::addProduced(unsigned index, unsigned produced) {
     chain.push_back(std::move(need));
   if (problem.getRoot(index) != index)
     chain = foldView(index, produced, chain);
-  holdChain(index, layout, chain, tensor.producer, Life::Produced);
+  holdChain(index, layout, chain,
+            problem.tensors[index].getFirstHeld(tensor.producer),
+            Life::Produced);
 }
 
 void IlpMemory::addTensor(unsigned index) {

@@ -53,6 +53,9 @@ private:
   void joinQueues();
   int64_t countChanges(unsigned value) const;
   int getViewed(unsigned value) const;
+  void findLoops(const OperatorGroup &group);
+  int getHeldFrom(unsigned value, const cost::SignatureSet &set,
+                  unsigned result) const;
   unsigned addTensor(unsigned value, std::string name);
   unsigned addSet(cost::SignatureSet set);
   unsigned addStoredSet(const std::vector<cost::Layout> &layouts,
@@ -75,6 +78,8 @@ private:
   cost::SearchProblem &problem;
   /// Operator of each argument, or -1; set of each set of the maker, or -1.
   SmallVector<int> argumentOps, madeSets;
+  /// Of loops, the first operator.
+  llvm::DenseMap<int64_t, unsigned> loopBegins;
   /// By layouts, and whether they are of a result.
   std::map<std::pair<std::vector<cost::Layout>, bool>, unsigned> storedSets;
 };
@@ -198,6 +203,29 @@ int Extractor::getViewed(unsigned value) const {
     return -1;
   int tensor = result->tensors[viewed];
   return tensor >= 0 ? tensor : getViewed(viewed);
+}
+
+/// The next operator is of the loops of `group`.
+void Extractor::findLoops(const OperatorGroup &group) {
+  for (unsigned member : group.members)
+    if (std::optional<int64_t> loop = getLoop(graph.ops[member].op))
+      loopBegins.try_emplace(*loop, problem.operators.size());
+}
+
+/// The first operator of the loop that carries the value, if that is before the
+/// next one; -1 if there is none. Of what may be terms over time each strand
+/// has its own.
+int Extractor::getHeldFrom(unsigned value, const cost::SignatureSet &set,
+                           unsigned result) const {
+  int producer = graph.values[value].producer, time = problem.getTimeAxis();
+  auto isTerms = [&](const cost::Signature &signature) {
+    return signature.results[result][time] == cost::kReduce;
+  };
+  if (producer < 0 || !isCarried(graph.ops[producer].op) ||
+      (time >= 0 && llvm::any_of(set, isTerms)))
+    return -1;
+  unsigned begin = loopBegins.at(*getLoop(graph.ops[producer].op));
+  return begin < problem.operators.size() ? static_cast<int>(begin) : -1;
 }
 
 unsigned Extractor::addTensor(unsigned value, std::string name) {
@@ -351,11 +379,15 @@ LogicalResult Extractor::addGroup(unsigned index, SignatureMaker &maker) {
   FailureOr<unsigned> set = getSet(index, maker);
   if (failed(set))
     return failure();
+  findLoops(group);
   std::vector<unsigned> operands, results;
   for (unsigned value : group.inputs)
     operands.push_back(result->tensors[value]);
-  for (unsigned value : group.outputs)
+  for (auto [place, value] : llvm::enumerate(group.outputs)) {
     results.push_back(addTensor(value, graph.getMadeName(value)));
+    problem.tensors.back().heldFrom =
+        getHeldFrom(value, problem.signatureSets[*set], place);
+  }
   const OpNode &main = getMainMember(graph, group);
   cost::Operator &op = addOperator(Kind::Compute, {Part::Kind::Group, index});
   op.pass = static_cast<cost::Pass>(group.pass);

@@ -127,6 +127,16 @@ bool GroupCost::isReturned(unsigned value) const {
   });
 }
 
+/// Whether it is there for the group alone: also a term of what a loop carries,
+/// unless a product adds it up.
+bool GroupCost::isInside(unsigned value) const {
+  if (getRoot(value) != value)
+    return false;
+  if (graph.isTerm(value))
+    return !isa<nn::MatmulOp>(graph.ops[graph.values[value].producer].op);
+  return !isReturned(value);
+}
+
 static bool isConvolution(Operation *op) {
   return isa<nn::ConvOp, nn::ConvInputGradOp, nn::ConvWeightGradOp>(op);
 }
@@ -141,8 +151,9 @@ void GroupCost::addInside(ArrayRef<FusionGroup> groups,
   for (auto [place, fused] : llvm::enumerate(groups))
     for (Value output : getGroupOutputs(fused, groups)) {
       unsigned value = clones.values.lookup(output);
-      if (getRoot(value) == value && !isReturned(value))
-        inside.push_back({value, unsigned(place), lastReaders.lookup(value)});
+      unsigned last = std::max<unsigned>(lastReaders.lookup(value), place);
+      if (isInside(value))
+        inside.push_back({value, unsigned(place), last});
     }
   for (auto [place, fused] : llvm::enumerate(groups))
     if (isConvolution(fused.ops.front()))

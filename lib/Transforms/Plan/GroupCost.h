@@ -56,6 +56,7 @@ private:
   unsigned getRoot(unsigned value) const;
   bool isForClones(unsigned value) const;
   bool isReturned(unsigned value) const;
+  bool isInside(unsigned value) const;
   void addInside(llvm::ArrayRef<FusionGroup> groups, const CloneMap &clones);
   void addLibraryCall(unsigned member);
   void addKernel(const FusionGroup &fused, llvm::ArrayRef<FusionGroup> all,

@@ -101,8 +101,10 @@ std::string SignatureMaker::getKey(const OperatorGroup &group) const {
                        .getAsOpaquePointer()));
       }
   }
-  for (unsigned value : group.outputs)
+  for (unsigned value : group.outputs) {
     append(key, number(value));
+    append(key, graph.isTerm(value));
+  }
   return key;
 }
 

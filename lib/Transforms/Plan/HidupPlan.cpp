@@ -86,6 +86,7 @@ void ForwardMaker::addTensor(unsigned tensor, cost::Form time) {
   // Memory does not count here.
   added.viewOf = -1;
   added.isInKernel = false;
+  added.heldFrom = -1;
   if (time >= 0)
     added.shape[time] /= whole.axes[kTime].size;
   result.problem.tensors.push_back(std::move(added));

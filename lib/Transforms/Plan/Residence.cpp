@@ -103,8 +103,11 @@ Residence::Residence(const StepGraph &graph)
   for (unsigned source = 0; source < countSources(graph); ++source)
     for (auto &[key, ops] : parts)
       addPart(graph, ops, source);
+  // A term is added up where it is made, although its sum stands behind the
+  // loop.
   for (unsigned value = 0; value < graph.values.size(); ++value)
-    isInKernel[value] = isInKernel[value] && !isOutside[value];
+    isInKernel[value] =
+        graph.isTerm(value) || (isInKernel[value] && !isOutside[value]);
 }
 
 /// What lies in memory where a kernel writes `values`: also what they are views

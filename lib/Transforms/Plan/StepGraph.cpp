@@ -159,6 +159,13 @@ bool StepGraph::isChosenOf(unsigned value) const {
   });
 }
 
+bool StepGraph::isTerm(unsigned value) const {
+  const auto &uses = values[value].uses;
+  return !uses.empty() && llvm::all_of(uses, [&](const Use &use) {
+    return use.op < ops.size() && isa<CarryOp>(ops[use.op].op);
+  });
+}
+
 void StepGraph::findOptional() {
   auto leavesOut = [&](Use use) {
     return use.op < ops.size() &&

@@ -136,6 +136,8 @@ public:
   }
   /// Whether a reader may take another value instead.
   bool isChosenOf(unsigned value) const;
+  /// Whether all that reads it adds it to what a loop carries, at once.
+  bool isTerm(unsigned value) const;
   /// Finds what nobody takes as sources are chosen.
   void findLeftOut();
   /// Whether the use takes nothing: the reader has another source, or is not

@@ -340,9 +340,22 @@ SearchProblem test::makeRandomProblem(uint64_t seed,
   return Generator(seed, options).run();
 }
 
+/// Whether strands may bring terms of what the operator makes.
+static bool mayMakeTerms(const SearchProblem &problem, unsigned op) {
+  int time = problem.getTimeAxis();
+  auto isTerms = [&](const Layout &layout) {
+    return time >= 0 && layout[time] == kReduce;
+  };
+  return std::ranges::any_of(
+      problem.getSignatures(op), [&](const Signature &signature) {
+        return std::ranges::any_of(signature.results, isTerms);
+      });
+}
+
 void tandem::cost::test::addPlaces(SearchProblem &problem, Random &random) {
-  for (const Operator &info : problem.operators)
-    for (unsigned tensor : info.results) {
+  for (unsigned op = 0; op < problem.operators.size(); ++op)
+    for (unsigned tensor : problem.operators[op].results) {
+      const Operator &info = problem.operators[op];
       if (info.kind != Operator::Kind::Compute)
         continue;
       Tensor &made = problem.tensors[tensor];
@@ -352,6 +365,8 @@ void tandem::cost::test::addPlaces(SearchProblem &problem, Random &random) {
             problem.getBytes(operand, Layout()) ==
                 problem.getBytes(tensor, Layout()))
           made.viewOf = static_cast<int>(operand);
+      if (random.chance(0.25) && !mayMakeTerms(problem, op))
+        made.heldFrom = static_cast<int>(random.below(op));
     }
   problem.alignment = random.chance(0.5) ? 96 : 1;
 }

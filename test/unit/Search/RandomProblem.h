@@ -98,7 +98,8 @@ SearchProblem applyPin(SearchProblem problem, const Pin &pin);
 std::optional<SearchProblem> withoutDuplex(SearchProblem problem);
 
 /// Makes some tensors views of what their operators read, puts some inside of
-/// kernels, and aligns what strands hold.
+/// kernels, holds some from an earlier operator on, and aligns what strands
+/// hold.
 void addPlaces(SearchProblem &problem, Random &random);
 
 } // namespace tandem::cost::test

@@ -158,13 +158,14 @@ TEST(Text, BadProblemsAreOneLine) {
       "piece, memory, alignment, axis, tensor, signatures, operator or tie");
 }
 
-/// `dw` in the memory of `w`, `new` inside of a kernel, parts of 64 bytes.
+/// `dw` in the memory of `w`, `new` inside of a kernel and held from operator 2
+/// on, parts of 64 bytes.
 static std::string getPlaces() {
   std::string text = kProblem;
   for (auto [from, to] :
        {std::pair("memory 4096 B\n", "memory 4096 B\nalignment 64\n"),
         std::pair("dw 4x4 4 B\n", "dw 4x4 4 B view 1\n"),
-        std::pair("new 4x4 4 B\n", "new 4x4 4 B times 2 inside\n")})
+        std::pair("new 4x4 4 B\n", "new 4x4 4 B times 2 inside from 2\n")})
     text.replace(text.find(from), strlen(from), to);
   return text;
 }
@@ -177,6 +178,7 @@ TEST(Text, PlacesPrintAsTheyWereParsed) {
   EXPECT_EQ(print(*problem), getPlaces());
   EXPECT_EQ(problem->tensors[2].viewOf, 1);
   EXPECT_TRUE(problem->tensors[3].isInKernel);
+  EXPECT_EQ(problem->tensors[3].heldFrom, 2);
   SearchProblem plain = parse();
   plain.tensors[3].times = 2;
   EXPECT_EQ(getStructureHash(*problem), getStructureHash(plain));
@@ -191,6 +193,14 @@ TEST(Text, BadPlacesAreOneLine) {
             "p.txt:11: found '2', expected a tensor before this one");
   EXPECT_EQ(getError(text, "view 1", "view 0"),
             "p.txt:11: found '0', expected a tensor of as many bytes");
+  EXPECT_EQ(getError(text, "from 2", "from x"),
+            "p.txt:12: found 'x', expected an operator before its producer");
+  EXPECT_EQ(getError(text, "from 2", "from 3"),
+            "p.txt:26: operator 'sgd' makes tensor 3, held from operator 3, "
+            "expected one before it");
+  EXPECT_EQ(getError(text, "view 1", "from 1"),
+            "p.txt:25: operator 'dw' makes terms over time of tensor 2, which "
+            "is held from an earlier operator, expected another form");
   text.replace(text.find("view 1"), 6, "");
   EXPECT_EQ(getError(text, "tensor 1 w 4x4 4 B", "tensor 1 w 4x4 4 B inside x"),
             "p.txt:10: found 'x', expected the end of the line");

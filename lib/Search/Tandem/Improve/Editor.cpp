@@ -153,6 +153,7 @@ void PlanEditor::holdTensor(unsigned tensor, unsigned last, unsigned lastOfSum,
              std::max(lastOfSum, birth));
   if (isArgument || facts.isInKernel(tensor, made.isSummed))
     return;
+  birth = problem.tensors[tensor].getFirstHeld(birth);
   int64_t share = sign * made.bytes / facts.numStrands;
   if (made.isSummed && !made.keepsTerms) {
     termShares[birth] += share;

@@ -91,13 +91,14 @@ void FixedForms::holdTensor(unsigned tensor, unsigned last) {
              isArgument ? -1 : static_cast<int>(info.producer), made.lastOp);
   if (isArgument || facts.isInKernel(tensor, made.isSummed))
     return;
+  unsigned first = facts.problem.tensors[tensor].getFirstHeld(info.producer);
   if (made.isSummed && !made.keepsTerms) {
-    held.terms[info.producer] += bytes / facts.numStrands;
+    held.terms[first] += bytes / facts.numStrands;
   } else if (facts.isOverTime(made.produced)) {
-    holdShare(bytes, info.producer, last, true);
+    holdShare(bytes, first, last, true);
   } else {
-    held.onceMade[info.producer] += bytes;
-    holdOnce(bytes, static_cast<int>(info.producer), last);
+    held.onceMade[first] += bytes;
+    holdOnce(bytes, static_cast<int>(first), last);
   }
 }
 

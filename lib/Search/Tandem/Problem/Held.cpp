@@ -61,16 +61,26 @@ int HeldTensors::lastOf(unsigned tensor, Pass pass) const {
   return -1;
 }
 
-/// Gradients that wait may leave before their updates, and what is returned in
-/// place holds nothing: only other uses count.
-bool HeldTensors::isAlive(unsigned tensor) const {
-  unsigned producer = facts.tensors[tensor].producer;
-  if (producer > place || place >= end || facts.isArgument(producer) ||
-      facts.problem.tensors[tensor].isInKernel)
-    return false;
-  int last =
+/// Where every plan holds the tensor before updates: from operator `first` to
+/// `last`, nowhere if that is before `first`. Gradients that wait may leave
+/// before their updates, and what is returned in place holds nothing: only
+/// other uses count, and what a loop carries until it is made.
+HeldTensors::Life HeldTensors::getLife(unsigned tensor) const {
+  const TensorFacts &info = facts.tensors[tensor];
+  const Tensor &data = facts.problem.tensors[tensor];
+  Life life{data.getFirstHeld(info.producer), -1};
+  if (facts.isArgument(info.producer) || data.isInKernel)
+    return life;
+  life.last =
       std::max(lastOf(tensor, Pass::Forward), lastOf(tensor, Pass::Backward));
-  return last >= static_cast<int>(place);
+  if (data.heldFrom >= 0 && !info.hasTiedUse)
+    life.last = std::max(life.last, static_cast<int>(info.producer));
+  return life;
+}
+
+bool HeldTensors::isAlive(unsigned tensor) const {
+  auto [first, last] = getLife(tensor);
+  return first <= place && place < end && last >= static_cast<int>(place);
 }
 
 bool HeldTensors::holdsKept(unsigned tensor) const {
@@ -89,11 +99,10 @@ unsigned HeldTensors::findPlace() const {
       leastOf;
   for (unsigned tensor = 0; tensor < facts.tensors.size(); ++tensor) {
     const TensorFacts &info = facts.tensors[tensor];
-    int last =
-        std::max(lastOf(tensor, Pass::Forward), lastOf(tensor, Pass::Backward));
-    unsigned first = std::max(info.producer, begin);
-    if (facts.isArgument(info.producer) || last < static_cast<int>(first) ||
-        facts.problem.tensors[tensor].isInKernel)
+    auto [born, last] = getLife(tensor);
+    unsigned first = std::max(born, begin);
+    last = std::min(last, static_cast<int>(end) - 1);
+    if (last < static_cast<int>(first))
       continue;
     const Tensor &data = facts.problem.tensors[tensor];
     unsigned set = facts.problem.operators[info.producer].signatureSet;

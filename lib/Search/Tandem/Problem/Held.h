@@ -43,7 +43,13 @@ public:
   int64_t getLeastCopy(unsigned tensor) const;
 
 private:
+  struct Life {
+    unsigned first;
+    int last;
+  };
+
   int lastOf(unsigned tensor, cost::Pass pass) const;
+  Life getLife(unsigned tensor) const;
   bool isAlive(unsigned tensor) const;
   unsigned findPlace() const;
 
