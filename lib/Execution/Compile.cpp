@@ -60,6 +60,8 @@ struct Repeats {
   unsigned count = 0;
   /// Of the plan; of the Program that was made of it, and its limit; B.
   int64_t peak = 0, held = 0, limit = 0;
+  /// What the Program holds too much.
+  std::string excess;
 };
 
 /// One compilation.
@@ -88,8 +90,8 @@ private:
   LogicalResult runStage(const Stage &stage);
   LogicalResult runStages(const Stage *first);
   LogicalResult emit();
-  LogicalResult checkMemory();
-  LogicalResult judgePoints();
+  FailureOr<std::string> findExcess();
+  LogicalResult addTimeline();
   FailureOr<bool> compileFrom(const Stage *first);
   LogicalResult fail(const Twine &message);
   void tell(StringRef what, size_t done = 0, size_t all = 0) const {
@@ -110,6 +112,8 @@ private:
   FailureOr<bool> fits();
   LogicalResult failTooLarge();
   void planAgain();
+  int64_t getFirstLimit() const;
+  int64_t getNextLimit() const;
   std::string describeHeld() const;
   void keepIR(StringRef stage);
   std::string getPlace(Location location) const;
@@ -262,10 +266,9 @@ LogicalResult Compilation::checkOptions() {
   pipe = takePipe(ofStages, error);
   if (!error.empty())
     return failure();
-  // The plan's peak is of all sections. Each point is held to the limit. Nor
-  // does the timeline of an action say when it runs: that of the Program does.
-  if (pipe && hasMemoryLimit())
-    ofStages.memory = std::numeric_limits<int64_t>::max();
+  ofStages.memory = getFirstLimit();
+  // Nor does the timeline of an action say when it runs: that of the Program
+  // does.
   if (pipe)
     ofStages.timeline = false;
   if (options.micro < 1)
@@ -397,13 +400,13 @@ LogicalResult Compilation::runPlan(const Stage &stage) {
     recompute.isOfOther = exchange.result->isOfOther;
     if (repeats.count > 0 && !isCancelled())
       error =
-          describeHeld() + ", and no plan was found that holds less: " + error;
+          repeats.excess + ", and no plan was found that holds less: " + error;
     return failure();
   }
   PlanResult &found = *exchange.result;
   repeats.peak = found.peak;
   // Of the Program, whatever its plan is held to.
-  if (repeats.count > 0)
+  if (repeats.count > 0 && !pipe)
     setInteger(*module, spmd::kMemoryAttrName, repeats.limit);
   result.plan = pipe ? addPipe(*pipe, *module, found.text) : found.text;
   result.explanation = std::move(found.explanation);
@@ -495,7 +498,7 @@ bool Compilation::offerAgain() {
   module = recompute.step->clone();
   recompute.other = nullptr;
   repeats = Repeats();
-  ofStages.memory = options.memory;
+  ofStages.memory = getFirstLimit();
   ofStages.recompute = !ofStages.recompute;
   result.ir.clear();
   result.remarks.clear();
@@ -533,23 +536,52 @@ std::string Compilation::describeHeld() const {
          " more than the limit of " + printByteSize(repeats.limit);
 }
 
+/// The peak of a plan is of all sections, so that it has no limit at first: the
+/// points of its Program do.
+int64_t Compilation::getFirstLimit() const {
+  return pipe && hasMemoryLimit() ? std::numeric_limits<int64_t>::max()
+                                  : options.memory;
+}
+
+/// What the Program holds too much; empty: it fits.
+FailureOr<std::string> Compilation::findExcess() {
+  if (pipe && hasMemoryLimit()) {
+    const std::string &bytes = result.bytes;
+    auto program = rt::loadProgram(
+        {reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()});
+    if (!program.ok())
+      return fail(program.status().message());
+    std::string why;
+    std::vector<int64_t> limits = getLimits(options, program->numRanks(), why);
+    if (!why.empty())
+      return fail(why);
+    return describeExcess(*module, *program, limits, repeats.held,
+                          repeats.limit);
+  }
+  auto limit = getInteger(*module, spmd::kMemoryAttrName);
+  if (pipe || !limit || repeats.held <= *limit)
+    return std::string();
+  repeats.limit = *limit;
+  return describeHeld();
+}
+
 /// A plan counts what tensors hold, by stages; buffers are aligned, leave gaps
 /// and overlap stages, and kernels have scratch. False: the step has to be
 /// planned again. A plan that was given may exceed the memory of a cluster,
 /// with a warning, as many a cluster prices it, and no limit that somebody asks
 /// for.
 FailureOr<bool> Compilation::fits() {
-  auto limit = getInteger(*module, spmd::kMemoryAttrName);
-  if (pipe || !limit || repeats.held <= *limit)
-    return true;
-  repeats.limit = *limit;
+  FailureOr<std::string> excess = findExcess();
+  if (failed(excess) || excess->empty())
+    return failed(excess) ? FailureOr<bool>(failure()) : true;
+  repeats.excess = std::move(*excess);
   if (repeats.step && repeats.count < kMaxRepeats) {
     planAgain();
     return false;
   }
-  if (repeats.step || options.memory >= 0)
+  if (pipe || repeats.step || options.memory >= 0)
     return failTooLarge();
-  module->emitWarning() << describeHeld()
+  module->emitWarning() << repeats.excess
                         << ", into which its plan fits: leave room with "
                            "'reserved' in the cluster file";
   return true;
@@ -561,29 +593,38 @@ LogicalResult Compilation::failTooLarge() {
   std::string tries =
       repeats.count ? " after " + std::to_string(repeats.count) + " repeats"
                     : "";
-  (void)fail(describeHeld() + "; its plan" + tries + " holds " +
-             printByteSize(repeats.peak) + ": expected memory of at least " +
-             printByteSize(repeats.held) + ", or more ranks");
+  if (pipe)
+    (void)fail(repeats.excess +
+               "; expected more memory, more points, or another cut");
+  else
+    (void)fail(repeats.excess + "; its plan" + tries + " holds " +
+               printByteSize(repeats.peak) + ": expected memory of at least " +
+               printByteSize(repeats.held) + ", or more ranks");
   if (!ofStages.recompute)
     recompute.error = error;
   return failure();
 }
 
 /// With the excess less than what the plan was held to, or holds: so another
-/// plan is found each time.
+/// plan is found each time. Of a pipeline the plan holds all sections and one
+/// microbatch, so that its limit falls as that of the point has to.
+int64_t Compilation::getNextLimit() const {
+  int64_t last = ofStages.memory < 0 ? repeats.limit : ofStages.memory;
+  last = std::min(last, repeats.peak);
+  if (pipe)
+    return static_cast<double>(last) * repeats.limit / repeats.held;
+  return std::max<int64_t>(0, last - (repeats.held - repeats.limit));
+}
+
 void Compilation::planAgain() {
-  int64_t excess = repeats.held - repeats.limit;
-  ofStages.memory = std::max<int64_t>(
-      0, std::min(ofStages.memory < 0 ? repeats.limit : ofStages.memory,
-                  repeats.peak) -
-             excess);
+  ofStages.memory = getNextLimit();
   ++repeats.count;
   module = repeats.step->clone();
   result.ir.resize(repeats.numIR);
   result.remarks.resize(repeats.numRemarks++);
-  result.remarks.push_back("remark: " + describeHeld() +
-                           ": planned again, for at most " +
-                           printByteSize(ofStages.memory));
+  result.remarks.push_back(
+      "remark: " + repeats.excess + ": planned again, for at most " +
+      printByteSize(ofStages.memory) + (pipe ? " of all sections" : ""));
 }
 
 LogicalResult Compilation::emit() {
@@ -598,30 +639,12 @@ LogicalResult Compilation::emit() {
     return fail("stage emit failed");
   result.bytes = std::move(program->bytes);
   repeats.held = program->heldBytes;
-  return pipe ? judgePoints() : success();
-}
-
-/// Holds each point of a pipeline to its limit.
-LogicalResult Compilation::checkMemory() {
-  if (!hasMemoryLimit())
-    return success();
-  const std::string &bytes = result.bytes;
-  auto program = rt::loadProgram(
-      {reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()});
-  if (!program.ok())
-    return fail(program.status().message());
-  std::string why;
-  std::vector<int64_t> limits = getLimits(options, program->numRanks(), why);
-  if (why.empty())
-    why = describeExcess(*module, *program, limits);
-  return why.empty() ? success() : fail(why);
+  return success();
 }
 
 /// Of a pipeline, what its Program alone shows.
-LogicalResult Compilation::judgePoints() {
-  if (failed(checkMemory()))
-    return failure();
-  if (!options.timeline)
+LogicalResult Compilation::addTimeline() {
+  if (!pipe || !options.timeline)
     return success();
   auto timeline = predictProgram(result.bytes, options.cluster);
   if (!timeline.ok())
@@ -639,7 +662,10 @@ FailureOr<bool> Compilation::compileFrom(const Stage *first) {
     return failure();
   if (!options.stopAfter.empty())
     return true;
-  return failed(emit()) ? FailureOr<bool>(failure()) : fits();
+  FailureOr<bool> isDone = failed(emit()) ? FailureOr<bool>(failure()) : fits();
+  if (succeeded(isDone) && *isDone && failed(addTimeline()))
+    return failure();
+  return isDone;
 }
 
 bool Compilation::run(std::string_view text, std::string_view name) {

@@ -430,7 +430,8 @@ std::vector<int64_t> getLimits(const Options &options, int64_t numRanks,
 }
 
 std::string describeExcess(ModuleOp module, const rt::Program &program,
-                           ArrayRef<int64_t> limits) {
+                           ArrayRef<int64_t> limits, int64_t &held,
+                           int64_t &limit) {
   int64_t rank = 0, excess = 0;
   for (auto [other, limit] : llvm::enumerate(limits))
     if (int64_t over = rt::heldBytes(program, other) - limit; over > excess) {
@@ -439,18 +440,18 @@ std::string describeExcess(ModuleOp module, const rt::Program &program,
     }
   if (excess == 0)
     return "";
+  limit = limits[rank];
+  held = limit + excess;
   int64_t point = program.rankToProgram[rank]; // each point has one
   constexpr size_t kMostListed = 3;
   std::string largest;
   auto parts = listHeld(program, rank);
   for (auto &[size, name] : ArrayRef(parts).take_front(kMostListed))
     largest += (largest.empty() ? "" : ", ") + name + " " + printByteSize(size);
-  return ("point " + Twine(point) + " holds " +
-          printByteSize(limits[rank] + excess) + " on each rank, " +
-          printByteSize(excess) + " more than the limit of " +
-          printByteSize(limits[rank]) + ": it has " +
-          describeSections(module, point) + "; largest: " + largest +
-          "; expected more memory, more points, or another cut")
+  return ("point " + Twine(point) + " holds " + printByteSize(held) +
+          " on each rank, " + printByteSize(excess) +
+          " more than the limit of " + printByteSize(limit) + ": it has " +
+          describeSections(module, point) + "; largest: " + largest)
       .str();
 }
 

@@ -156,6 +156,31 @@ def test_frozen_layers(frozen):
     assert_equals_eager(masked_loss, batches(), make, mesh={"pipe": 4}, accumulate=2)
 
 
+def wide():
+    """Its activations take most, and can be made again."""
+    torch.manual_seed(2)
+    layers = [
+        torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.GELU(), torch.nn.Linear(32, 8))
+        for _ in range(4)
+    ]
+    return torch.nn.Sequential(*layers).double()
+
+
+@pytest.mark.parametrize("options", [{"search": "tandem"}, {}])
+def test_points_fit_into_their_memory(options):
+    """By plans that make values again."""
+    options = dict(options, mesh={"pipe": 2}, accumulate=4)
+    data = batches(rows=512)
+
+    def count_held(step):
+        return max(map(step.program.held_bytes, range(2)))
+
+    held = count_held(compile_step(masked_loss, data[0], wide, **options))
+    limit = int(0.9 * held)
+    step = assert_equals_eager(masked_loss, data, wide, memory=limit, **options)
+    assert count_held(step) <= limit
+
+
 def test_an_order_places_sections(tmp_path):
     """In a V; the plan alone makes it again."""
     path, plan = tmp_path / "v.csv", tmp_path / "plan.txt"
