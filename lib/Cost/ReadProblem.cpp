@@ -255,7 +255,8 @@ bool ProblemParser::checkSignature(const Operator &op,
                                    const Signature &signature) {
   for (size_t i = 0; i < op.results.size() && i < signature.results.size(); ++i)
     if (isHeldTooLong(problem, op.results[i], signature.results[i]))
-      return fail("operator '" + op.name + "' makes terms over time of tensor " +
+      return fail("operator '" + op.name +
+                  "' makes terms over time of tensor " +
                   std::to_string(op.results[i]) +
                   ", which is held from an earlier operator, expected "
                   "another form");
