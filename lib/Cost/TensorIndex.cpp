@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Cost/TensorIndex.h"
+#include <algorithm>
 
 using namespace tandem::cost;
 
@@ -27,4 +28,11 @@ TensorIndex::TensorIndex(const SearchProblem &problem)
       tensor.uses.push_back({op, i});
     }
   }
+}
+
+bool TensorIndex::mayBeAbsent(const TensorUse &use) const {
+  const SignatureSet &set = problem.getSignatures(use.op);
+  return std::any_of(set.begin(), set.end(), [&](const Signature &signature) {
+    return signature.operands[use.operand].isAbsent();
+  });
 }

@@ -10,7 +10,6 @@
 #include "tandem/Search/Search.h"
 #include <algorithm>
 #include <map>
-#include <tuple>
 
 using namespace tandem::cost;
 using namespace tandem::explain;
@@ -22,55 +21,6 @@ static std::string printAxes(const SearchProblem &problem) {
     text +=
         (text.empty() ? "" : ",") + axis.name + "=" + std::to_string(axis.size);
   return text;
-}
-
-//===----------------------------------------------------------------------===//
-// Memory
-//===----------------------------------------------------------------------===//
-
-const char *tandem::explain::describe(Holding::Kind kind) {
-  constexpr const char *texts[] = {"stored", "made", "summed gradient", "copy",
-                                   "workspace"};
-  return texts[static_cast<unsigned>(kind)];
-}
-
-/// What is held at the peak, tensors of one entry together.
-static std::vector<PeakEntry> getPeakEntries(const PlanFacts &facts,
-                                             const std::vector<Holding> &all) {
-  Groups<std::pair<Holding::Kind, Layout>, PeakEntry> groups;
-  for (const Holding &holding : all) {
-    bool isWorkspace = holding.kind == Holding::Kind::Workspace;
-    PeakEntry &entry = groups.get(
-        {holding.kind, holding.layout},
-        {.kind = holding.kind,
-         .name = isWorkspace ? facts.problem.operators[holding.index].name
-                             : facts.names.getLabel(holding.index),
-         .form = isWorkspace ? "" : print(facts.problem, holding.layout),
-         .first = holding.first});
-    ++entry.count;
-    entry.bytes += holding.bytes;
-    entry.first = std::min(entry.first, holding.first);
-    entry.last = std::max(entry.last, holding.last);
-  }
-  return groups.take(&PeakEntry::bytes);
-}
-
-static bool addMemory(PlanFacts &facts, Explanation &result,
-                      std::string &error) {
-  const std::vector<int64_t> &bytes = facts.report.stageBytes;
-  result.peak = facts.report.peak;
-  result.memoryLimit = facts.problem.memoryLimit;
-  result.numStages = facts.plan.stageEnds.size();
-  for (unsigned strands : facts.report.stageStrands)
-    result.numSplitStages += strands > 1;
-  result.peakStage =
-      std::max_element(bytes.begin(), bytes.end()) - bytes.begin();
-  std::optional<std::vector<Holding>> holdings = listHeldAtPeak(
-      facts.problem, facts.plan, result.peakStage, facts.table, error);
-  if (!holdings)
-    return false;
-  result.peakEntries = getPeakEntries(facts, *holdings);
-  return true;
 }
 
 //===----------------------------------------------------------------------===//
@@ -141,7 +91,7 @@ tandem::explain::explain(const SearchProblem &problem, const Plan &plan,
   result.isOptimal = plan.isOptimal;
   result.collectives = getCollectives(*facts);
   result.exposures = getExposures(*facts);
-  if (!addMemory(*facts, result, error))
+  if (!addMemory(*facts, options, result, error))
     return std::nullopt;
   result.forms = getForms(*facts);
   addChoices(*facts, options, result.forms);

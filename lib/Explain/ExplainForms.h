@@ -73,6 +73,11 @@ ChoiceFinder makeEstimator(PlanFacts &facts, search::SearchEnd &end);
 /// not legal.
 Choice describePlan(PlanFacts &facts, const cost::Plan &plan);
 
+/// Adds the peak of memory and what is held there (ExplainMemory.cpp). False,
+/// with `error`, if the plan is not legal.
+bool addMemory(PlanFacts &facts, const ExplainOptions &options,
+               Explanation &result, std::string &error);
+
 /// The better choice has the smaller rank: what fits, then what is faster.
 inline std::pair<bool, double> getRank(const Choice &choice) {
   return {!choice.fits, choice.seconds};

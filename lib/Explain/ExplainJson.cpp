@@ -64,11 +64,17 @@ static Json write(const Exposure &entry) {
           {"location", entry.location}};
 }
 
-static Json write(const PeakEntry &entry) {
-  return {{"kind", describe(entry.kind)}, {"tensor", entry.name},
-          {"form", entry.form},           {"count", entry.count},
-          {"bytes", entry.bytes},         {"first_stage", entry.first},
-          {"last_stage", entry.last}};
+static Json write(const PeakEntry &entry, const Explanation &explanation) {
+  Json json{{"kind", describe(entry.kind)}, {"tensor", entry.name},
+            {"location", entry.location},   {"form", entry.form},
+            {"count", entry.count},         {"bytes", entry.bytes},
+            {"first_stage", entry.first},   {"last_stage", entry.last},
+            {"why_held", entry.whyHeld}};
+  if (entry.without)
+    json["without"] = {
+        {"added_seconds", entry.without->seconds - explanation.time.seconds},
+        {"peak", entry.without->peak}};
+  return json;
 }
 
 static Json write(const FormChange &change) {
@@ -126,9 +132,12 @@ std::string tandem::explain::printJson(const Explanation &explanation) {
   Json forms = Json::array();
   for (const FormEntry &entry : explanation.forms)
     forms.push_back(write(entry, explanation.time));
+  Json held = Json::array();
+  for (const PeakEntry &entry : explanation.peakEntries)
+    held.push_back(write(entry, explanation));
   Json memory{{"peak", explanation.peak},
               {"stage", explanation.peakStage},
-              {"held", writeList(explanation.peakEntries)}};
+              {"held", std::move(held)}};
   if (explanation.memoryLimit != kNoLimit)
     memory["limit"] = explanation.memoryLimit;
   Json json{{"mesh", explanation.mesh},

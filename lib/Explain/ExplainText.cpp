@@ -124,13 +124,29 @@ static std::string printExposures(const Explanation &explanation) {
 // Memory
 //===----------------------------------------------------------------------===//
 
+/// `again +1.2 ms, peak -3 MB`, or why not.
+static std::string getWithoutText(const Explanation &explanation,
+                                  const PeakEntry &entry) {
+  if (!entry.without)
+    return entry.whyHeld;
+  double added = entry.without->seconds - explanation.time.seconds;
+  // Rounding is no difference.
+  if (std::abs(added) <= 1e-9 * explanation.time.seconds)
+    added = 0;
+  int64_t bytes = entry.without->peak - explanation.peak;
+  return "again " + formatSeconds(added, true) + ", " +
+         (bytes == 0 ? "same peak"
+                     : "peak " + formatBytes(static_cast<double>(bytes), true));
+}
+
 static std::string printPeak(const Explanation &explanation) {
   std::string title = "Memory: peak " + formatBytes(explanation.peak);
   if (explanation.memoryLimit != kNoLimit)
     title += " of " + formatBytes(explanation.memoryLimit);
   title += " in stage " + std::to_string(explanation.peakStage) + " of " +
-           std::to_string(explanation.numStages) + ", held there";
-  Table table("rllll", kMaxPrinted, formatBytes);
+           std::to_string(explanation.numStages) +
+           ", held there, and what a step without it costs";
+  Table table("rllllll", kMaxPrinted, formatBytes);
   for (const PeakEntry &entry : explanation.peakEntries) {
     std::string stages = entry.kind == Holding::Kind::Stored
                              ? "always"
@@ -139,7 +155,8 @@ static std::string printPeak(const Explanation &explanation) {
     std::string count =
         entry.count > 1 ? " x " + std::to_string(entry.count) : "";
     table.add({formatBytes(entry.bytes), describe(entry.kind),
-               entry.name + count, entry.form, stages},
+               entry.name + count, entry.form, stages,
+               formatPlace(entry.location), getWithoutText(explanation, entry)},
               entry.bytes);
   }
   return table.print(title);

@@ -313,7 +313,10 @@ SearchResult tandem::search::searchExhaustive(const SearchProblem &problem,
   uint64_t numLegal = 0;
   SearchEnd end(options);
   auto visit = [&](const Plan &plan, const CostReport &report) {
-    smallestPeak = std::min(smallestPeak.value_or(report.peak), report.peak);
+    if (report.peak < smallestPeak.value_or(kNoLimit)) {
+      smallestPeak = report.peak;
+      result.smallest = plan;
+    }
     if (report.peak <= problem.memoryLimit &&
         (!result.plan || isBetter(plan, report.seconds, *result.plan))) {
       result.plan = plan;
@@ -336,6 +339,7 @@ SearchResult tandem::search::searchExhaustive(const SearchProblem &problem,
     result.error = describeInfeasible(problem, smallestPeak);
     return result;
   }
+  result.smallest.reset();
   if (!derive(problem, *result.plan, result.error)) {
     result.plan.reset();
     return result;

@@ -51,6 +51,8 @@ public:
     return problem.getSignatures(use.op)[signatures[use.op]]
         .operands[use.operand];
   }
+  /// Whether the use reads nothing with some signature.
+  bool mayBeAbsent(const TensorUse &use) const;
 };
 
 } // namespace tandem::cost

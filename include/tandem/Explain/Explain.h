@@ -170,11 +170,18 @@ struct FormEntry {
 /// What is held at the peak: the tensors of an entry in one form.
 struct PeakEntry {
   cost::Holding::Kind kind = cost::Holding::Kind::Stored;
-  std::string name, form;
+  std::string name, location, form;
   unsigned count = 0;
   int64_t bytes = 0;
   /// From the first stage of any to the last of any.
   unsigned first = 0, last = 0;
+  /// In the order of the problem; of a workspace the operators.
+  std::vector<unsigned> tensors;
+  /// The plan that makes them again where they are read in the backward pass,
+  /// or changes their form again in each pass, and is the same otherwise.
+  std::optional<Choice> without;
+  /// Why there is none, in a few words.
+  std::string whyHeld;
 };
 /// `stored`, `copy`, ...
 const char *describe(cost::Holding::Kind kind);
@@ -187,7 +194,8 @@ struct ExplainOptions {
   /// Entries of each role, from the largest, for which many other forms are
   /// tried, with new stages; of gradients half as many. For the others it is
   /// two forms with the plan's stages. Searches take no notice of it, but 0
-  /// asks nothing.
+  /// asks nothing. So many entries of the peak are asked what the step costs
+  /// without them.
   unsigned numChoices = 10;
   /// Problems of up to this many operators are searched again for every choice,
   /// larger ones estimated; under the accountings `hidup-*` all are searched.

@@ -50,6 +50,13 @@ public:
     /// The least memory of those that were looked at, in B.
     int64_t leastPeak;
   };
+  /// The signatures with which readers make the tensors again that they can: of
+  /// what is held; if `isDeep`, what would be held for that alone is made
+  /// again, too. Without tensors those of the plan, but that all readers of a
+  /// value have one source.
+  std::vector<unsigned> makeAgain(const std::vector<unsigned> &tensors,
+                                  bool isDeep) const;
+
   /// The best plan of these signatures, with new stages and copies.
   Divided divide(const std::vector<unsigned> &signatures) const;
 

@@ -50,6 +50,8 @@ struct SearchResult {
   /// Then, of a device, what every plan holds at least, and the peak of the
   /// smallest plan that was found; 0 where that is not known.
   int64_t leastBytes = 0, smallestPeak = 0; // B
+  /// And that smallest plan, where the algorithm has it.
+  std::optional<cost::Plan> smallest;
   /// A bound for all plans with the stages that were given, or one stage per
   /// operator (`ilp`): the plan is the cheapest with its stages if it equals
   /// the plan's cost.

@@ -166,6 +166,7 @@ void Driver::explainNoPlan(SearchResult &result) const {
     return;
   }
   result.smallestPeak = pool.leastPeak;
+  result.smallest = pool.smallest;
   result.error =
       (context.isProven ? "no plan fits" : "found no plan that fits") +
       std::string(" into ") + std::to_string(problem.memoryLimit) +

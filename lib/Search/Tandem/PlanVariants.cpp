@@ -7,6 +7,7 @@
 
 #include "tandem/Search/PlanVariants.h"
 #include "Tandem/Improve/Editor.h"
+#include "Tandem/Problem/Sources.h"
 #include "Tandem/Relaxation/Fold.h"
 #include "Tandem/Relaxation/Relaxation.h"
 #include "Tandem/Stages/Pool.h"
@@ -148,6 +149,53 @@ PlanVariants::keepStages(const std::vector<unsigned> &signatures) {
     plan = editor.getPlan();
   editor.undo(mark);
   return plan;
+}
+
+/// The first source of the value that is made again; 0 without one.
+static uint8_t getAgain(const SourceValue &value) {
+  for (uint8_t source = 1; source < value.makers.size(); ++source)
+    if (!value.makers[source].empty())
+      return source;
+  return 0;
+}
+
+/// The values that clones read which make `value`, and that nobody else reads.
+static std::vector<unsigned>
+listHeldForIt(const Sources &sources, unsigned value, uint8_t source,
+              const std::vector<unsigned> &numSaved) {
+  std::vector<unsigned> held;
+  for (unsigned op : sources.getValues()[value].makers[source])
+    for (unsigned read : sources.getRead(op))
+      if (read != value && numSaved[read] == 0)
+        held.push_back(read);
+  return held;
+}
+
+std::vector<unsigned>
+PlanVariants::makeAgain(const std::vector<unsigned> &tensors,
+                        bool isDeep) const {
+  Sources sources(estimate->facts, estimate->table);
+  std::vector<unsigned> signatures = estimate->plan.signatures, changed;
+  SourceChoice choice = sources.read(signatures);
+  std::vector<unsigned> numSaved = sources.countSaved(signatures);
+  for (unsigned value = 0; value < choice.size(); ++value)
+    if (std::ranges::any_of(sources.getValues()[value].saved, [&](unsigned t) {
+          return std::ranges::count(tensors, t) > 0;
+        }))
+      changed.push_back(value);
+  while (!changed.empty()) {
+    unsigned value = changed.back();
+    changed.pop_back();
+    if (choice[value] != 0)
+      continue;
+    choice[value] = getAgain(sources.getValues()[value]);
+    if (isDeep && choice[value] != 0)
+      for (unsigned read :
+           listHeldForIt(sources, value, choice[value], numSaved))
+        changed.push_back(read);
+  }
+  sources.write(choice, signatures);
+  return signatures;
 }
 
 PlanVariants::Divided

@@ -7,6 +7,7 @@
 
 #include "ExplainMemory.h"
 #include "tandem/Cost/Holdings.h"
+#include "tandem/Cost/TensorIndex.h"
 #include "tandem/Explain/Explain.h"
 #include "tandem/Support/ByteSize.h"
 #include "llvm/ADT/ArrayRef.h"
@@ -26,6 +27,17 @@ struct Held {
   int64_t bytes;
   std::string text;
 };
+
+struct HeldList {
+  std::vector<Held> all;
+  /// Of parameters and states.
+  int64_t stored = 0;
+
+  void add(Held held, bool isStored) {
+    stored += isStored ? held.bytes : 0;
+    all.push_back(std::move(held));
+  }
+};
 } // namespace
 
 //===----------------------------------------------------------------------===//
@@ -38,15 +50,37 @@ static std::string describe(const std::string &name,
   return "'" + name + "'" + (location.empty() ? "" : " at " + location);
 }
 
-static std::string listLargest(std::vector<Held> all) {
+/// With the line that makes it, or else the first that reads it.
+static std::string describe(const cost::TensorIndex &index, unsigned tensor) {
+  const cost::SearchProblem &problem = index.problem;
+  const cost::TensorFacts &info = index.tensors[tensor];
+  std::string location =
+      problem.operators[info.producer].getMadeLocation(info.result);
+  for (const cost::TensorUse &use : info.uses)
+    if (location.empty())
+      location = problem.operators[use.op].getReadLocation(use.operand);
+  return describe(problem.tensors[tensor].name, location);
+}
+
+static std::string listLargest(HeldList held) {
+  std::vector<Held> &all = held.all;
   llvm::stable_sort(
       all, [](const Held &a, const Held &b) { return a.bytes > b.bytes; });
   all.resize(std::min(all.size(), kNumLargest));
   std::string text;
-  for (const Held &held : all)
-    text += (text.empty() ? "; largest: " : ", ") + held.text + " " +
-            printByteSize(held.bytes);
+  for (const Held &each : all)
+    text += (text.empty() ? "; largest: " : ", ") + each.text + " " +
+            printByteSize(each.bytes);
   return text;
+}
+
+/// By what takes most of `bytes`.
+static std::string suggest(const HeldList &held, int64_t bytes) {
+  return "; parameters and states take " + printByteSize(held.stored) +
+         " of it: try " +
+         (held.stored * 2 > bytes
+              ? "more devices"
+              : "a smaller batch, accumulation or more devices");
 }
 
 /// `3 MB on each rank, 1 MB more than the limit of 2 MB`.
@@ -60,98 +94,33 @@ static std::string compareWithLimit(int64_t bytes, int64_t limit) {
 // What every plan holds
 //===----------------------------------------------------------------------===//
 
-namespace {
-/// What is stored, and what the backward pass reads of the forward pass, each
-/// in the smallest form that its producer can give it.
-class LeastHeld {
-public:
-  explicit LeastHeld(const cost::SearchProblem &problem);
-  std::string suggest(bool recomputes) const;
-
-  std::vector<Held> all;
-
-private:
-  int64_t getLeastBytes(unsigned producer, unsigned result) const;
-  void add(unsigned producer, unsigned result);
-
-  const cost::SearchProblem &problem;
-  /// Tensors that the backward pass reads.
-  std::vector<bool> isRead;
-  int64_t saved = 0, stored = 0;
-};
-} // namespace
-
-/// Whether some signature takes another source instead.
-static bool mayBeLeft(const cost::SignatureSet &set, unsigned operand) {
-  return llvm::any_of(set, [&](const cost::Signature &signature) {
-    return signature.operands[operand].isAbsent();
-  });
-}
-
-LeastHeld::LeastHeld(const cost::SearchProblem &problem)
-    : problem(problem), isRead(problem.tensors.size()) {
-  for (auto [index, op] : llvm::enumerate(problem.operators))
-    for (auto [operand, tensor] : llvm::enumerate(op.operands))
-      isRead[tensor] =
-          isRead[tensor] || (op.pass == cost::Pass::Backward &&
-                             !mayBeLeft(problem.getSignatures(index), operand));
-  for (auto [producer, op] : llvm::enumerate(problem.operators))
-    for (unsigned result = 0; result < op.results.size(); ++result)
-      add(producer, result);
-}
-
-int64_t LeastHeld::getLeastBytes(unsigned producer, unsigned result) const {
-  unsigned tensor = problem.operators[producer].results[result];
+/// Of the tensor, in the smallest form that its producer can give it.
+static int64_t getLeastBytes(const cost::TensorIndex &index, unsigned tensor) {
+  const cost::TensorFacts &info = index.tensors[tensor];
   int64_t least = std::numeric_limits<int64_t>::max();
-  for (const cost::Signature &signature : problem.getSignatures(producer))
-    least =
-        std::min(least, problem.getBytes(tensor, signature.results[result]));
+  for (const cost::Signature &signature :
+       index.problem.getSignatures(info.producer))
+    least = std::min(
+        least, index.problem.getBytes(tensor, signature.results[info.result]));
   return least;
 }
 
-void LeastHeld::add(unsigned producer, unsigned result) {
-  const cost::Operator &op = problem.operators[producer];
-  unsigned tensor = op.results[result];
-  bool isStored = op.kind == cost::Operator::Kind::Resident;
-  if (!isStored && (op.pass != cost::Pass::Forward || !isRead[tensor]))
-    return;
-  int64_t bytes = getLeastBytes(producer, result);
-  (isStored ? stored : saved) += bytes;
-  all.push_back({bytes, describe(problem.tensors[tensor].name,
-                                 op.getMadeLocation(result))});
-}
-
-/// By what takes most memory in every plan.
-std::string LeastHeld::suggest(bool recomputes) const {
-  if (saved <= stored)
-    return "; parameters and states take most: try more devices";
-  return std::string("; what is saved for the backward pass takes most: try ") +
-         (recomputes ? "" : "--recompute, ") +
-         "a smaller batch or more devices";
-}
-
-/// Says where the number is from: a bound of all plans, or a plan.
-static std::string describeNeed(const search::SearchResult &result,
-                                int64_t limit) {
-  if (result.leastBytes > 0)
-    return "every plan holds at least " +
-           compareWithLimit(result.leastBytes, limit);
-  if (result.smallestPeak > 0)
-    return (result.isInfeasible ? "none fits" : "found none that fits") +
-           std::string("; the smallest that was found holds ") +
-           compareWithLimit(result.smallestPeak, limit);
-  return result.error;
-}
-
-std::string tandem::plan::explainNoPlan(const cost::SearchProblem &problem,
-                                        const search::SearchResult &result,
-                                        bool recomputes) {
-  if (!result.lacksMemory ||
-      (result.leastBytes == 0 && result.smallestPeak == 0))
-    return result.error;
-  LeastHeld least(problem);
-  return describeNeed(result, problem.memoryLimit) + listLargest(least.all) +
-         least.suggest(recomputes);
+/// What is stored, and what the backward pass reads of the forward pass.
+static HeldList listLeast(const cost::SearchProblem &problem) {
+  cost::TensorIndex index(problem);
+  HeldList held;
+  for (auto [tensor, info] : llvm::enumerate(index.tensors)) {
+    const cost::Operator &op = problem.operators[info.producer];
+    bool isStored = op.kind == cost::Operator::Kind::Resident;
+    bool isRead = llvm::any_of(info.uses, [&](const cost::TensorUse &use) {
+      return problem.operators[use.op].pass == cost::Pass::Backward &&
+             !index.mayBeAbsent(use);
+    });
+    if (isStored || (isRead && op.pass == cost::Pass::Forward))
+      held.add({getLeastBytes(index, tensor), describe(index, tensor)},
+               isStored);
+  }
+  return held;
 }
 
 //===----------------------------------------------------------------------===//
@@ -159,24 +128,24 @@ std::string tandem::plan::explainNoPlan(const cost::SearchProblem &problem,
 //===----------------------------------------------------------------------===//
 
 /// `'nn.softmax#17' at model.py:12 (made)`.
-static std::string describe(const cost::SearchProblem &problem,
-                            ArrayRef<unsigned> producers,
+static std::string describe(const cost::TensorIndex &index,
                             const Holding &holding) {
   std::string kind = std::string(" (") + explain::describe(holding.kind) + ")";
-  if (holding.kind == Holding::Kind::Workspace) {
-    const cost::Operator &op = problem.operators[holding.index];
-    return describe(op.name, op.location) + kind;
-  }
-  const cost::Operator &op = problem.operators[producers[holding.index]];
-  unsigned result = llvm::find(op.results, holding.index) - op.results.begin();
-  return describe(problem.tensors[holding.index].name,
-                  op.getMadeLocation(result)) +
-         kind;
+  if (holding.kind != Holding::Kind::Workspace)
+    return describe(index, holding.index) + kind;
+  const cost::Operator &op = index.problem.operators[holding.index];
+  return describe(op.name, op.location) + kind;
+}
+
+static bool isStored(const cost::TensorIndex &index, const Holding &holding) {
+  return holding.kind == Holding::Kind::Stored &&
+         index.problem.operators[index.tensors[holding.index].producer].kind ==
+             cost::Operator::Kind::Resident;
 }
 
 /// What a plan holds in the stage of its peak.
-static std::vector<Held> listPeak(const cost::SearchProblem &problem,
-                                  const cost::Plan &plan) {
+static HeldList listPeak(const cost::SearchProblem &problem,
+                         const cost::Plan &plan) {
   cost::ChangeTable table(problem);
   std::string error;
   auto report = cost::cost(problem, plan, table, error);
@@ -187,15 +156,39 @@ static std::vector<Held> listPeak(const cost::SearchProblem &problem,
   auto holdings = cost::listHeldAtPeak(problem, plan, peak, table, error);
   if (!holdings)
     return {};
-  std::vector<unsigned> producers = problem.getProducers();
-  std::vector<Held> all;
+  cost::TensorIndex index(problem);
+  HeldList held;
   for (const Holding &holding : *holdings)
-    all.push_back({holding.bytes, describe(problem, producers, holding)});
-  return all;
+    held.add({holding.bytes, describe(index, holding)},
+             isStored(index, holding));
+  return held;
 }
 
 std::string tandem::plan::explainTooLarge(const cost::SearchProblem &problem,
                                           const cost::Plan &plan) {
   return "holds " + compareWithLimit(plan.peak, problem.memoryLimit) +
          listLargest(listPeak(problem, plan));
+}
+
+//===----------------------------------------------------------------------===//
+// Why there is no plan
+//===----------------------------------------------------------------------===//
+
+/// Says where the number is from: a bound of all plans, or a plan.
+static std::string describeNeed(const search::SearchResult &result) {
+  if (result.leastBytes > 0)
+    return "every plan holds at least ";
+  return (result.isInfeasible ? "none fits" : "found none that fits") +
+         std::string("; the smallest that was found holds ");
+}
+
+std::string tandem::plan::explainNoPlan(const cost::SearchProblem &problem,
+                                        const search::SearchResult &result) {
+  int64_t bytes = std::max(result.leastBytes, result.smallestPeak);
+  if (!result.lacksMemory || bytes == 0)
+    return result.error;
+  HeldList held = result.smallest ? listPeak(problem, *result.smallest)
+                                  : listLeast(problem);
+  return describeNeed(result) + compareWithLimit(bytes, problem.memoryLimit) +
+         listLargest(held) + suggest(held, bytes);
 }

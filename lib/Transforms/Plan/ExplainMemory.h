@@ -14,9 +14,10 @@ namespace tandem::plan {
 
 /// Why a search made no plan, as the end of an error: what is held at least,
 /// by how much that exceeds the limit, the largest tensors with their source
-/// lines, and what makes less of them. `recomputes` as in the options.
+/// lines, and what makes less of them. Of the smallest plan it is what is held
+/// at its peak.
 std::string explainNoPlan(const cost::SearchProblem &problem,
-                          const search::SearchResult &result, bool recomputes);
+                          const search::SearchResult &result);
 
 /// The same of one plan, which has been derived: what it holds at its peak.
 std::string explainTooLarge(const cost::SearchProblem &problem,

@@ -220,8 +220,7 @@ FailureOr<cost::Plan> Planner::find() {
   const cost::SearchProblem &problem = extraction->problem;
   options.exchange.result->lacksMemory |= result.lacksMemory;
   if (!result.plan)
-    return emitError() << "no plan: "
-                       << explainNoPlan(problem, result, options.recompute);
+    return emitError() << "no plan: " << explainNoPlan(problem, result);
   std::string error;
   if (!search::verifyPlan(problem, *result.plan, error))
     return emitError() << "the search '" << name
@@ -324,8 +323,8 @@ FailureOr<cost::Plan> Planner::chooseSources(const cost::Plan &preset,
       search::searchTandem(problem, getOptions(watch));
   if (!result.plan) {
     options.exchange.result->lacksMemory = result.lacksMemory;
-    return emitError() << name << " has no plan: "
-                       << explainNoPlan(problem, result, /*recomputes=*/true);
+    return emitError() << name
+                       << " has no plan: " << explainNoPlan(problem, result);
   }
   for (auto [signature, ofOperator] :
        llvm::zip(result.plan->signatures, origins))

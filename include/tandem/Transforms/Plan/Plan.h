@@ -66,8 +66,6 @@ struct PlanExchange {
 
 struct PlanOptions : mlir::PassPipelineOptions<PlanOptions> {
   PlanOptions() = default;
-  // What import has done is said in advice.
-#define TANDEM_IMPORT_OPTION TANDEM_PASS_OPTION
 #define TANDEM_PLAN_OPTION TANDEM_PASS_OPTION
 #include "tandem/Support/Options.def"
   Option<std::string> timeAxis{
@@ -80,7 +78,6 @@ struct PlanOptions : mlir::PassPipelineOptions<PlanOptions> {
   PlanExchange exchange;
 
   void take(const Options &options){
-#define TANDEM_IMPORT_OPTION TANDEM_TAKE_OPTION
 #define TANDEM_PLAN_OPTION TANDEM_TAKE_OPTION
 #include "tandem/Support/Options.def"
   } /// The preset that is given, or the default.

@@ -55,13 +55,6 @@ Layout Facts::getSummed(Layout layout) const {
   return layout;
 }
 
-bool Facts::mayBeAbsent(const TensorUse &use) const {
-  const SignatureSet &set = problem.getSignatures(use.op);
-  return std::any_of(set.begin(), set.end(), [&](const Signature &signature) {
-    return signature.operands[use.operand].isAbsent();
-  });
-}
-
 const std::vector<TensorUse> &
 Facts::getUses(const std::vector<unsigned> &signatures, unsigned tensor,
                std::vector<TensorUse> &scratch) const {

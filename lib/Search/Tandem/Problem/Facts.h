@@ -51,8 +51,6 @@ public:
   bool isPerStrand(const cost::Signature &signature) const {
     return problem.isOverTime(signature);
   }
-  /// Whether the use reads nothing with some signature.
-  bool mayBeAbsent(const cost::TensorUse &use) const;
   /// The uses that read the tensor; `scratch` holds them where not all do.
   const std::vector<cost::TensorUse> &
   getUses(const std::vector<unsigned> &signatures, unsigned tensor,

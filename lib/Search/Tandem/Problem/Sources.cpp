@@ -188,6 +188,8 @@ void Sources::numberSources() {
           makers.resize(std::max<size_t>(makers.size(), k + 1));
           if (k > 0)
             makers[k].push_back(facts.tensors[tensor].producer);
+          else
+            values[value].saved.push_back(tensor);
         }
         sources.push_back(sourceOf[tensor]);
       }

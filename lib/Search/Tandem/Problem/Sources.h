@@ -26,6 +26,8 @@ namespace tandem::search {
 struct SourceValue {
   /// Source 0 is what was saved; per further one the clones that make it.
   std::vector<std::vector<unsigned>> makers;
+  /// The tensors of source 0.
+  std::vector<unsigned> saved;
   /// Operators that choose among the sources.
   std::vector<unsigned> readers;
 };
