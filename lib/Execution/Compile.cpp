@@ -128,6 +128,7 @@ private:
   DialectRegistry registry;
   std::unique_ptr<MLIRContext> context;
   OwningOpRef<ModuleOp> module;
+  rt::Program program;
   Recompute recompute;
   Repeats repeats;
   /// Of the module and its step, in a text that users rarely see.
@@ -546,16 +547,11 @@ int64_t Compilation::getFirstLimit() const {
 /// What the Program holds too much; empty: it fits.
 FailureOr<std::string> Compilation::findExcess() {
   if (pipe && hasMemoryLimit()) {
-    const std::string &bytes = result.bytes;
-    auto program = rt::loadProgram(
-        {reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()});
-    if (!program.ok())
-      return fail(program.status().message());
     std::string why;
-    std::vector<int64_t> limits = getLimits(options, program->numRanks(), why);
+    std::vector<int64_t> limits = getLimits(options, program.numRanks(), why);
     if (!why.empty())
       return fail(why);
-    return describeExcess(*module, *program, limits, repeats.held,
+    return describeExcess(*module, program, limits, repeats.held,
                           repeats.limit);
   }
   auto limit = getInteger(*module, spmd::kMemoryAttrName);
@@ -595,7 +591,8 @@ LogicalResult Compilation::failTooLarge() {
                     : "";
   if (pipe)
     (void)fail(repeats.excess +
-               "; expected more memory, more points, or another cut");
+               "; expected more memory, more points, or another cut or "
+               "order");
   else
     (void)fail(repeats.excess + "; its plan" + tries + " holds " +
                printByteSize(repeats.peak) + ": expected memory of at least " +
@@ -634,11 +631,12 @@ LogicalResult Compilation::emit() {
     tell("kernels", done, all);
     return !isCancelled();
   };
-  FailureOr<EmittedProgram> program = emitProgram(*module, emitOptions);
-  if (failed(program))
+  FailureOr<EmittedProgram> emitted = emitProgram(*module, emitOptions);
+  if (failed(emitted))
     return fail("stage emit failed");
-  result.bytes = std::move(program->bytes);
-  repeats.held = program->heldBytes;
+  program = std::move(emitted->program);
+  result.bytes = std::move(emitted->bytes);
+  repeats.held = emitted->heldBytes;
   return success();
 }
 

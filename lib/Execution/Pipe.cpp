@@ -9,6 +9,7 @@
 #include "PipeLines.h"
 #include "tandem/Cost/Cluster.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
+#include "tandem/Dialect/Sched/Points.h"
 #include "tandem/Orders/Order.h"
 #include "tandem/Support/ByteSize.h"
 #include "tandem/Support/FormText.h"
@@ -16,6 +17,8 @@
 #include "tandem/Transforms/Cut/Cut.h"
 #include "tandem/Transforms/Outline/Outline.h"
 #include "llvm/ADT/StringExtras.h"
+#include <map>
+#include <set>
 
 using namespace mlir;
 
@@ -411,6 +414,49 @@ static std::string describeSections(ModuleOp module, int64_t point) {
   return text;
 }
 
+/// Section, microbatch.
+using InFlight = std::pair<StringRef, uint64_t>;
+
+/// `4 microbatches of section 0`.
+static std::string printCounts(const std::set<InFlight> &all) {
+  std::map<StringRef, unsigned> ofSections;
+  for (auto [section, microbatch] : all)
+    ++ofSections[section];
+  std::string text;
+  for (auto [section, count] : ofSections)
+    text += (text.empty() ? "" : " and ") + std::to_string(count) +
+            (count == 1 ? " microbatch" : " microbatches") + " of section " +
+            section.str();
+  return text;
+}
+
+/// From when on a point has the most microbatches between their first and last
+/// passes: `0F3 on, with 4 microbatches of section 0 in flight`.
+static std::string describeMoment(ModuleOp module, int64_t point) {
+  auto function = module.lookupSymbol<func::FuncOp>(("p" + Twine(point)).str());
+  auto passes = llvm::make_filter_range(
+      function.getOps<sched::RunOp>(),
+      [](sched::RunOp run) { return run.isOfSection(); });
+  auto getKey = [](sched::RunOp run) {
+    return InFlight(run.getSection(), run.getMicrobatch().value_or(0));
+  };
+  std::map<InFlight, Operation *> last;
+  for (sched::RunOp run : passes)
+    last[getKey(run)] = run;
+  std::set<InFlight> inFlight, most;
+  std::string moment;
+  for (sched::RunOp run : passes) {
+    inFlight.insert(getKey(run));
+    if (inFlight.size() > most.size()) {
+      most = inFlight;
+      moment = run.getPassName();
+    }
+    if (last[getKey(run)] == run)
+      inFlight.erase(getKey(run));
+  }
+  return moment + " on, with " + printCounts(most) + " in flight";
+}
+
 std::vector<int64_t> getLimits(const Options &options, int64_t numRanks,
                                std::string &error) {
   if (options.memory >= 0)
@@ -451,7 +497,8 @@ std::string describeExcess(ModuleOp module, const rt::Program &program,
   return ("point " + Twine(point) + " holds " + printByteSize(held) +
           " on each rank, " + printByteSize(excess) +
           " more than the limit of " + printByteSize(limit) + ": it has " +
-          describeSections(module, point) + "; largest: " + largest)
+          describeSections(module, point) + "; most is held from " +
+          describeMoment(module, point) + "; largest: " + largest)
       .str();
 }
 

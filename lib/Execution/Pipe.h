@@ -56,9 +56,9 @@ std::string addPipe(const Pipe &pipe, mlir::ModuleOp module,
 std::vector<int64_t> getLimits(const Options &options, int64_t numRanks,
                                std::string &error);
 
-/// One line about the point of the rank that exceeds its limit most, what it
-/// `held` and the `limit`, in bytes; else nothing. `program` is what was made
-/// of `module`.
+/// One line about the point of the rank that exceeds its limit most, with the
+/// pass from which on it has the most microbatches, what it `held` and the
+/// `limit`, in bytes; else nothing. `program` is what was made of `module`.
 std::string describeExcess(mlir::ModuleOp module, const rt::Program &program,
                            llvm::ArrayRef<int64_t> limits, int64_t &held,
                            int64_t &limit);

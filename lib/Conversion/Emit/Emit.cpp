@@ -600,8 +600,9 @@ FailureOr<EmittedProgram> emitProgram(ModuleOp module,
   if (!bytes.ok())
     return module.emitError("program is not valid: ")
            << bytes.status().message();
-  return EmittedProgram{std::string(bytes->begin(), bytes->end()),
-                        countMostHeld(builder.get())};
+  const rt::Program &program = builder.get();
+  return EmittedProgram{program, std::string(bytes->begin(), bytes->end()),
+                        countMostHeld(program)};
 }
 
 namespace {

@@ -248,19 +248,12 @@ LogicalResult PointLinker::give(sched::GiveOp op) {
 // Runs
 //===----------------------------------------------------------------------===//
 
-static bool isOfSection(sched::RunOp op) {
-  return op.getAction().starts_with("s");
-}
-
 /// What an action begins its names with (`actionOf` in tandem_rt/timeline.h):
 /// `0F3` with section and microbatch, `1U` with the point; nothing in front of
 /// the passes.
 std::string PointLinker::getPrefix(sched::RunOp op) const {
-  auto [section, letter] = op.getAction().drop_front().split('.');
-  if (isOfSection(op))
-    return (section + letter.take_front(1) +
-            Twine(op.getMicrobatch().value_or(0)))
-        .str();
+  if (op.isOfSection())
+    return op.getPassName();
   return isUpdate ? (Twine(point) + "U").str() : "";
 }
 
@@ -268,7 +261,7 @@ std::string PointLinker::getPrefix(sched::RunOp op) const {
 /// evaluation has results alone there.
 bool PointLinker::endsInUpdate(Operation *lastPass) const {
   for (Operation *op = lastPass; op; op = op->getNextNode())
-    if (auto run = dyn_cast<sched::RunOp>(op); run && !isOfSection(run))
+    if (auto run = dyn_cast<sched::RunOp>(op); run && !run.isOfSection())
       for (const rt::Command &command :
            actions.lookup(run.getAction())->rankPrograms[0].commands)
         if (writesArgument(command))
@@ -345,7 +338,7 @@ LogicalResult PointLinker::run() {
     return failure();
   Operation *lastPass = nullptr;
   for (auto run : function.getOps<sched::RunOp>())
-    if (isOfSection(run))
+    if (run.isOfSection())
       lastPass = run;
   for (Operation &op : function.getBody().front().without_terminator()) {
     auto result =

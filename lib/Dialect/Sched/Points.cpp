@@ -22,6 +22,11 @@ LogicalResult RunOp::verifySymbolUses(SymbolTableCollection &symbols) {
          << getAction() << "', expected a module that is an action";
 }
 
+std::string RunOp::getPassName() {
+  StringRef letter = getAction().split('.').second.take_front(1);
+  return (getSection() + letter + Twine(getMicrobatch().value_or(0))).str();
+}
+
 /// Whether `whole` has rows like `row`, `count` of them if it is not negative.
 static bool isStackOf(Type whole, Type row, int64_t count) {
   auto outer = cast<RankedTensorType>(whole);

@@ -18,6 +18,7 @@
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassOptions.h"
 #include "tandem/Conversion/Kernels/Kernels.h"
+#include "tandem_rt/program.h"
 #include <string>
 
 namespace tandem {
@@ -27,6 +28,7 @@ struct EmitOptions {
 };
 
 struct EmittedProgram {
+  rt::Program program;
   /// Of a .tdm file.
   std::string bytes;
   /// By the rank that holds most (rt::heldBytes).

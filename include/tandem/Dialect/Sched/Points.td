@@ -29,6 +29,14 @@ def Sched_RunOp : Tandem_Op<Sched_Dialect, "run", [
     $action (`microbatch` $microbatch^)? `(` $inputs `)` attr-dict `:`
     functional-type($inputs, $results)
   }];
+  let extraClassDeclaration = [{
+    /// Whether the action is a pass of a section.
+    bool isOfSection() { return getAction().starts_with("s"); }
+    /// The section of a pass.
+    ::llvm::StringRef getSection() { return getAction().drop_front().split('.').first; }
+    /// Of a pass: `0F3`, with section, letter and microbatch.
+    std::string getPassName();
+  }];
 }
 
 def Sched_SendOp : Tandem_Op<Sched_Dialect, "send"> {
