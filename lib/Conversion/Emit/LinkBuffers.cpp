@@ -106,7 +106,8 @@ void visitBuffers(rt::Command &command, Visit visit) {
 /// them: passes of each kind, F, I and W, may run beside the transfer.
 static constexpr int64_t kRunsOfSend = 3;
 /// What was sent and is held beside later runs is at most this share more than
-/// the point holds without it.
+/// the point holds without it. In 1F1B a point holds most in the I behind each
+/// F: without any room each F would wait for its transfer.
 static constexpr double kRoomOfSends = 0.03;
 
 unsigned LinkBuffers::addBuffer(int64_t bytes, int64_t begin) {
