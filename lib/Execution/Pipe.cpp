@@ -216,7 +216,9 @@ bool PipeTaker::readOrder() {
     std::string why;
     auto text = readTextFile(pipe.order, why);
     if (!text)
-      return fail("cannot read the order '" + pipe.order + "': " + why);
+      return fail("cannot read the order '" + pipe.order + "': " + why +
+                  "; expected the file of an order, or " +
+                  orders::listNamedOrders());
     pipe.rows = std::move(*text);
   }
   return pipe.rows.empty() || parseRows();

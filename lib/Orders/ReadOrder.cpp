@@ -93,7 +93,7 @@ static bool forEachPart(std::string_view text, char separator, Take take) {
 static bool parseGroup(std::string_view text, std::vector<Action> &actions,
                        std::string &error) {
   size_t end = text.find(')');
-  if (end == std::string_view::npos || text.substr(end + 1) != kGroup) {
+  if (end == std::string_view::npos || trim(text.substr(end + 1)) != kGroup) {
     error = "found " + quote(text) + ", expected a group such as (0F1;1B0)" +
             std::string(kGroup);
     return false;

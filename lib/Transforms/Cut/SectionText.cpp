@@ -30,7 +30,7 @@ static FailureOr<SectionEntry> parseSection(Location loc, StringRef text,
                           << "', expected names of parameters and a point, "
                              "such as 'layers.[0-5].*:0'";
   if (entry.point < 0 || entry.point >= points)
-    return emitError(loc) << "section '" << text << "' lies on point "
+    return emitError(loc) << "section '" << globs << "' lies on point "
                           << entry.point << ", but axis '" << axis << "' has "
                           << points << " points, from 0 on";
   return entry;
@@ -165,8 +165,9 @@ tandem::matchSections(func::FuncOp step, ArrayRef<SectionEntry> sections) {
       continue;
     if (auto second = findMatch(sections, *patterns, name, found->first + 1))
       return emitError(step.getLoc())
-             << "parameter '" << name << "' is in two sections, by '"
-             << found->second << "' and by '" << second->second << "'";
+             << "parameter '" << name << "' is in two sections: in section "
+             << found->first << " by '" << found->second << "', and in section "
+             << second->first << " by '" << second->second << "'";
     matched[index] = found->first;
     used.insert(found->second);
   }

@@ -9,9 +9,9 @@
 
 // EMPTY: error: found no sections, expected names of parameters and points
 // POINT: error: point 1 of axis 'pipe' has no section, expected at least one for each of its 2 points
-// RANGE: error: section 'w1:2' lies on point 2, but axis 'pipe' has 2 points, from 0 on
+// RANGE: error: section 'w1' lies on point 2, but axis 'pipe' has 2 points, from 0 on
 // NAME: error: section with the name 'v*': no parameter or module has this name
-// TWICE: error: parameter 'w0' is in two sections, by 'w0' and by 'w*'
+// TWICE: error: parameter 'w0' is in two sections: in section {{.*}} by 'w0', and in section {{.*}} by 'w*'
 // TEXT: error: section 'w1', expected names of parameters and a point, such as 'layers.[0-5].*:0'
 // ORDER: error: section 0 ('w1') has no operator
 // GLOB: error: section with the name 'w[0': invalid glob pattern

@@ -27,6 +27,7 @@ TEST(Order, KeepsGroups) {
   std::string text = "0F0,(0F1;0B0)OVERLAP_F_B,(0F2;0I1)OVERLAP_F_B,0W1\n";
   EXPECT_EQ(readAgain(text), text);
   EXPECT_EQ(readAgain("(0F1 ;; 1B0)OVERLAP_F_B"), "(0F1;1B0)OVERLAP_F_B\n");
+  EXPECT_EQ(readAgain("( 0F1 ; 1B0 ) OVERLAP_F_B"), "(0F1;1B0)OVERLAP_F_B\n");
   EXPECT_EQ(readAgain("(0F1)OVERLAP_F_B"), "0F1\n");
 }
 
