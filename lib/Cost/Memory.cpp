@@ -77,8 +77,8 @@ void PlanMemory::addTensor(unsigned tensor, unsigned last, unsigned lastOfAll) {
   bool isArgument = info.stage == kBeforeAll;
   unsigned stageEnd = isArgument ? 0 : stages[info.stage].end;
   unsigned first = problem.tensors[tensor].getFirstHeld(info.producer);
-  Item item{Holding::Kind::Produced, tensor, info.produced, 0,
-            first,                   last,   false};
+  Item item{
+      Holding::Kind::Produced, tensor, info.produced, 0, first, last, false};
   if (info.isSummed && !info.keepsTerms) {
     item.last = stageEnd - 1;
     item.isTerms = true;
