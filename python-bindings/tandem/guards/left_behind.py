@@ -43,14 +43,17 @@ class Outside:
         modules = {id(module): name_of_place("module", name) for name, module in named}
         reads = reads_of(code_of(named, loss_fn), modules)
         self.parts, self._generators = [], []
+        self._places = reads.places
         self.wholes = list(reads.wholes.items())
         for name, (entries, value) in reads.touched.items():
+            self._add(name, value)
+            name = self._with_place(name)
             self.parts += [(name, Variable(entry)) for entry in entries[-1:] if entry.is_variable]
             for entry in entries[-1:]:
                 self.parts += [(name, part) for part in parts_of(entry.holder)]
-            self._add(name, value)
         for name, value in reads.wholes.items():
             self._add(name, value)
+            name = self._with_place(name)
             self.parts += [
                 (f"{name}: {place}" if place else name, p) for place, p in contents(value)
             ]
@@ -60,7 +63,11 @@ class Outside:
         self.parts += [(f"class {kind.__qualname__}", OfClass(kind)) for kind in own]
         self.parts = list({p.identity: (name, p) for name, p in reversed(self.parts)}.values())
 
+    def _with_place(self, name):
+        return f"{name} at {self._places[name]}" if name in self._places else name
+
     def _add(self, name, value):
+        name = self._with_place(name)
         if (state := _draws(value)) is not None:
             self._generators.append((name, state, state()))
         if isinstance(value, collections.abc.Iterator) and not isinstance(value, io.IOBase):

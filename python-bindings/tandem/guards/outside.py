@@ -14,7 +14,7 @@ from itertools import chain
 import torch
 from torch.nn.modules import module as of_modules
 
-from ..tracing.locations import is_of_library, is_of_user
+from ..tracing.locations import is_of_library, is_of_user, place_of
 
 _VARIABLES = {
     "LOAD_GLOBAL": "global",
@@ -228,8 +228,10 @@ def _key_before(instructions):
 
 @functools.lru_cache(maxsize=4096)
 def _paths(code):
-    """({(kind of variable, name, steps)} that it reads, those of them that it does not write, those that it uses as wholes)."""
-    paths, wholes, written = set(), set(), set()
+    """({(kind of variable, name, steps): the first line} that it reads, those of them that it does not write, those that it uses as
+    wholes).
+    """
+    paths, wholes, written = {}, set(), set()
     for own, instructions in _instructions(code):
         for i, instruction in enumerate(instructions):
             kind = _VARIABLES.get(instruction.opname)
@@ -240,9 +242,9 @@ def _paths(code):
                 kind = "local" if is_self else "cell" if kind == "cell" else None
             if kind and not _is_for_super(instructions, i):
                 steps = _steps(instructions[i + 1 :])
-                paths |= {
-                    (kind, instruction.argval, tuple(steps[:n])) for n in range(len(steps) + 1)
-                }
+                for n in range(len(steps) + 1):
+                    path = (kind, instruction.argval, tuple(steps[:n]))
+                    paths.setdefault(path, instruction.positions.lineno)
                 wholes.add((kind, instruction.argval, tuple(steps)))
             if instruction.opname in _WRITES:
                 written.add(instruction.argval)
@@ -265,18 +267,20 @@ def _variables_of(called):
 class Reads:
     """`found` are {name: (entries, value)} of what is read under a name, `wholes` {name: value} of what is handed on, looped over, or
     asked by a method that is not the user's: all that is in it may count. `touched` are as `found`, with what the functions write.
+    `places` are {name: where it is read}.
     """
 
     found: dict
     wholes: dict
     touched: dict
+    places: dict
 
 
 def reads_of(functions, modules=()):
     """The `Reads` of functions past their arguments; of methods of `modules`, a dict by id, without what the attributes of these are
     themselves, but for tensors.
     """
-    reads, seen = Reads({}, {}, {}), set()
+    reads, seen = Reads({}, {}, {}, {}), set()
     pending = [called for function in functions for called in _called(function)]
     for function in functions:
         _add_arguments(reads, function, "the loss")
@@ -305,6 +309,8 @@ def _reads_of_one(reads, called, modules):
             f"{_text(name, part)!r}, which {of if kind == 'local' else where} reads"
             for part in (steps, steps[:-1])
         )
+        place = place_of(called.function, paths[kind, name, steps])
+        reads.places = {text: place, behind: place} | reads.places
         enough = len(steps) >= (1 if isinstance(value, torch.Tensor) else least)
         if is_there and _is_registered(entries, values, modules):
             continue  # What the model has is followed as its values.

@@ -62,6 +62,11 @@ def is_of_user(function):
     return not is_internal(path) and not path.startswith(_PACKAGES)
 
 
+def place_of(function, line):
+    """A line of a function's code."""
+    return Place(_readable(function.__code__.co_filename), line)
+
+
 def is_of_library(function):
     """Whether a function is PyTorch's, Tandem's or of the standard library."""
     return is_internal(function.__code__.co_filename)
