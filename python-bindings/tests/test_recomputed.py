@@ -119,6 +119,16 @@ def test_plans_with_and_without_choices_start_each_other(tmp_path):
     assert cost_of(alone) <= cost_of(small)
 
 
+def test_the_cheapest_preset_makes_values_again():
+    model = gpt()
+    module = tandem.export(model, loss_fn, adam(model), batches(1)[0])
+    options = dict(mesh="data=1", search="presets", stop_after="plan")
+    peak = int(re.search(r"(?m)^peak (\d+) B$", compile_module(module, **options).plan)[1])
+    limited = compile_module(module, memory=int(0.85 * peak), **options).plan
+    assert "nn.either: again" in limited
+    assert int(re.search(r"(?m)^peak (\d+) B$", limited)[1]) <= 0.85 * peak
+
+
 def test_meshes_are_searched_with_choices(root):
     """The small mesh holds more than the limit, so that its values are made again."""
     model = gpt()

@@ -60,7 +60,8 @@ private:
   LogicalResult writeProblem(const cost::SearchProblem &problem);
   FailureOr<cost::Plan> find();
   FailureOr<cost::Plan> findHidup(const search::SearchOptions &ofSearch);
-  FailureOr<cost::Plan> chooseSources(const cost::Plan &preset, StringRef name);
+  search::SearchResult chooseSources(const cost::Plan &preset);
+  void fitPresets();
   FailureOr<Decisions> takePreset();
   double getTimeLeft() const;
   bool isOver() const { return getTimeLeft() == kLeastTime; }
@@ -190,8 +191,10 @@ search::SearchResult Planner::search() {
   bool usesPresets = options.presets && options.search == "tandem";
   if (options.search == kPresetSearch || usesPresets)
     addPresets(/*isInOneStrand=*/false);
-  if (options.search == kPresetSearch)
+  if (options.search == kPresetSearch) {
+    fitPresets();
     return takeCheapest(extraction->problem, std::move(starts));
+  }
   // Plans that are no worse than with one microbatch, and than of `hidup`.
   if (usesPresets && graph.mesh.getNumStrands() > 1 && !isOver() &&
       extraction->problem.operators.size() <= kMaxInOneStrand)
@@ -313,27 +316,41 @@ FailureOr<Decisions> Planner::report(const cost::Plan &plan, StringRef name,
 //===----------------------------------------------------------------------===//
 
 /// With the forms of a preset that does not fit: the cheapest choice of what is
-/// made again.
-FailureOr<cost::Plan> Planner::chooseSources(const cost::Plan &preset,
-                                             StringRef name) {
+/// made again, or else the smallest one that was found, and why there is none.
+search::SearchResult Planner::chooseSources(const cost::Plan &preset) {
   std::vector<std::vector<unsigned>> origins;
   cost::SearchProblem problem = fixForms(*extraction, preset, origins);
   search::Watch watch(options.exchange.endsSearch);
   search::SearchResult result =
       search::searchTandem(problem, getOptions(watch));
-  if (!result.plan) {
-    options.exchange.result->lacksMemory = result.lacksMemory;
-    return emitError() << name
-                       << " has no plan: " << explainNoPlan(problem, result);
+  if (!result.plan)
+    result.error = explainNoPlan(problem, result);
+  for (std::optional<cost::Plan> *plan : {&result.plan, &result.smallest}) {
+    if (!*plan)
+      continue;
+    for (auto [signature, ofOperator] : llvm::zip((*plan)->signatures, origins))
+      signature = ofOperator[signature];
+    // Of these forms alone.
+    (*plan)->lowerBound = 0;
+    (*plan)->isOptimal = false;
+    std::string error;
+    if (!cost::derive(extraction->problem, **plan, error,
+                      cost::LimitUse::Ignore))
+      plan->reset();
   }
-  for (auto [signature, ofOperator] :
-       llvm::zip(result.plan->signatures, origins))
-    signature = ofOperator[signature];
-  // Of these forms alone.
-  result.plan->lowerBound = 0;
-  result.plan->isOptimal = false;
-  result.plan->structureHash = cost::getStructureHash(extraction->problem);
-  return std::move(*result.plan);
+  return result;
+}
+
+/// Chooses sources for the presets among the starts that do not fit.
+void Planner::fitPresets() {
+  for (cost::Plan &start : starts) {
+    if (!graph.hasChoices() || start.peak <= extraction->problem.memoryLimit)
+      continue;
+    search::SearchResult result = chooseSources(start);
+    if (std::optional<cost::Plan> &found =
+            result.plan ? result.plan : result.smallest)
+      start = std::move(*found);
+  }
 }
 
 /// Takes the preset as it is: signatures alone decide, `shard` and `schedule`
@@ -351,12 +368,13 @@ FailureOr<Decisions> Planner::takePreset() {
   if (!plan)
     return emitError() << name << " has no cost: " << error;
   if (graph.hasChoices() && plan->peak > extraction->problem.memoryLimit) {
-    auto chosen = chooseSources(*signatures, name);
-    if (failed(chosen))
-      return failure();
-    applyPlan(graph, *extraction, *chosen);
+    search::SearchResult chosen = chooseSources(*signatures);
+    options.exchange.result->lacksMemory = chosen.lacksMemory;
+    if (!chosen.plan)
+      return emitError() << name << " has no plan: " << chosen.error;
+    applyPlan(graph, *extraction, *chosen.plan);
     // With the stages of the search, which its peak is of.
-    return report(*chosen, name, "tandem");
+    return report(*chosen.plan, name, "tandem");
   }
   auto decisions = report(*plan, name, "");
   if (succeeded(decisions))

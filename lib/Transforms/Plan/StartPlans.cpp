@@ -188,7 +188,7 @@ tandem::plan::takeCheapest(const cost::SearchProblem &problem,
     result.error = "no preset has a cost";
   result.lacksMemory = !presets.empty() && smallest->peak > problem.memoryLimit;
   if (result.lacksMemory)
-    result.error = "no preset fits: the smallest one " +
+    result.error = "no preset fits: the smallest plan that was found " +
                    explainTooLarge(problem, *smallest) +
                    "; use --search tandem for a plan that fits";
   for (cost::Plan &start : presets) {
