@@ -5,7 +5,7 @@ BUILD ?= build
 JOBS ?= $(shell nproc)
 export TANDEM_BUILD := $(abspath $(BUILD))
 
-.PHONY: help setup setup-cuda build test sanitizers faults mutants fuzz demo demo-pipeline demo-hosts demo-cuda verify bench bench-search bench-cpu bench-compile bench-overlap bench-pipeline bench-overhead bench-networks bench-checkpoint bench-recompute bench-startup bench-waiting coverage conformance zoo wheel wheel-smoke docs check-gcc format lint clean
+.PHONY: help setup setup-cuda build test sanitizers faults mutants fuzz demo demo-pipeline demo-hosts demo-cuda verify bench bench-search bench-cpu bench-compile bench-overlap bench-pipeline bench-overhead bench-networks bench-oases bench-checkpoint bench-recompute bench-startup bench-waiting coverage conformance zoo wheel wheel-smoke docs check-gcc format lint clean
 
 help: ## List all targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -74,6 +74,9 @@ bench-overlap: setup ## Hidden communication on emulated hosts against DDP, FSDP
 bench-pipeline: setup ## Pipelines on four emulated hosts: predictions, torch.distributed.pipelining (root; 5 minutes; CHECK=1)
 	@scripts/build $(BUILD) $(JOBS) --target testbed-tools
 	@.venv/bin/python benchmarks/pipeline.py $(if $(CHECK),--check) --json $(BUILD)/bench/pipeline.json
+
+bench-oases: build ## The planner of Oases beside the degrees of its paper (seconds; CHECK=1)
+	@.venv/bin/python benchmarks/oases.py $(if $(CHECK),--check)
 
 bench-overhead: build ## Overhead of the runtime: a step of a tiny model
 	@.venv/bin/python benchmarks/overhead.py --check --json $(BUILD)/bench/overhead.json

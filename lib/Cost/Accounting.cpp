@@ -19,12 +19,17 @@ double AccountingRules::getComputation() const {
 
 const AccountingRules &tandem::cost::getRules(Accounting accounting) {
   static const AccountingRules timeLine;
-  return accounting == Accounting::Tandem ? timeLine
-                                          : getHidupRules(accounting);
+  return accounting == Accounting::Tandem || accounting == Accounting::Oases
+             ? timeLine
+             : getHidupRules(accounting);
 }
 
 bool tandem::cost::checkAccounting(const SearchProblem &problem,
                                    std::string &error) {
+  if (problem.accounting == Accounting::Oases) {
+    error = "the problem has the accounting oases: use the search oases";
+    return false;
+  }
   return problem.accounting == Accounting::Tandem ||
          checkHidupProblem(problem, error);
 }

@@ -8,6 +8,7 @@
 #include "tandem/Cost/Cost.h"
 #include "HidupCost.h"
 #include "Memory.h"
+#include "OasesCost.h"
 #include <algorithm>
 #include <tuple>
 
@@ -31,12 +32,21 @@ static CostReport makeReport(const SearchProblem &problem, const Plan &plan,
   return report;
 }
 
+/// Under the accountings of papers.
+static std::optional<CostReport> costOfPaper(const SearchProblem &problem,
+                                             const Plan &plan,
+                                             std::string &error) {
+  return problem.accounting == Accounting::Oases
+             ? costOases(problem, plan, error)
+             : costHidup(problem, plan, error);
+}
+
 std::optional<CostReport> tandem::cost::cost(const SearchProblem &problem,
                                              const Plan &plan,
                                              ChangeTable &table,
                                              std::string &error) {
   if (problem.accounting != Accounting::Tandem)
-    return costHidup(problem, plan, error);
+    return costOfPaper(problem, plan, error);
   std::optional<Placement> placement = placeCopies(problem, plan, table, error);
   if (!placement)
     return std::nullopt;
@@ -69,7 +79,7 @@ static std::optional<std::vector<Holding>>
 askMemory(const SearchProblem &problem, const Plan &plan, ChangeTable &table,
           std::string &error, Ask ask) {
   if (problem.accounting != Accounting::Tandem) {
-    if (costHidup(problem, plan, error))
+    if (costOfPaper(problem, plan, error))
       return std::vector<Holding>();
     return std::nullopt;
   }

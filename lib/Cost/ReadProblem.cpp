@@ -85,7 +85,7 @@ bool ProblemParser::parseHeader() {
   }
   auto accounting = parseAccounting(getWord(1));
   if (!accounting)
-    return failWord(1, "hidup-serial, hidup-overlapped or tandem");
+    return failWord(1, "hidup-serial, hidup-overlapped, oases or tandem");
   problem.accounting = *accounting;
   return expectEnd(2);
 }

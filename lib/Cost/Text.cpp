@@ -45,14 +45,14 @@ std::optional<Pass> tandem::cost::parsePass(std::string_view text) {
 
 std::string_view tandem::cost::getAccountingName(Accounting accounting) {
   constexpr std::string_view names[] = {"hidup-serial", "hidup-overlapped",
-                                        "tandem"};
+                                        "tandem", "oases"};
   return names[static_cast<unsigned>(accounting)];
 }
 
 std::optional<Accounting> tandem::cost::parseAccounting(std::string_view text) {
   for (Accounting accounting :
        {Accounting::HidupSerial, Accounting::HidupOverlapped,
-        Accounting::Tandem})
+        Accounting::Tandem, Accounting::Oases})
     if (text == getAccountingName(accounting))
       return accounting;
   return std::nullopt;

@@ -19,6 +19,7 @@ Algorithm tandem::search::findAlgorithm(std::string_view name) {
       {"exhaustive", searchExhaustive},
       {"hidup", searchHidup},
       {"ilp", searchIlp},
+      {"oases", searchOases},
       {"tandem", searchTandem},
   };
   for (const Entry &entry : entries)

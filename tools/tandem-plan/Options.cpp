@@ -15,7 +15,7 @@
 namespace tandem {
 
 const char *const kUsage =
-    "usage: tandem-plan PROBLEM [--search hidup|tandem|ilp|exhaustive] "
+    "usage: tandem-plan PROBLEM [--search hidup|oases|tandem|ilp|exhaustive] "
     "[options]\n"
     "Searches a plan for a problem, a text written by tandem-compile\n"
     "--problem-out (docs/plan-files.md).\n"
@@ -111,7 +111,7 @@ static Option takeFlag(std::string_view name, bool &target) {
 }
 
 static std::vector<Option> getOptions(Arguments &arguments) {
-  return {takeText("--search", "hidup, tandem, ilp or exhaustive",
+  return {takeText("--search", "hidup, oases, tandem, ilp or exhaustive",
                    arguments.search),
           takeText("--check", "a plan", arguments.check),
           takeText("--replan", "a plan", arguments.replan),

@@ -75,6 +75,8 @@ static int report(const SearchProblem &problem, const Arguments &arguments,
                   const Plan &plan) {
   std::string error;
   if (arguments.explains || !arguments.json.empty()) {
+    if (problem.accounting == Accounting::Oases)
+      return fail("the accounting oases has no explanations");
     ExplainOptions options;
     options.timeLimit = arguments.options.timeLimit;
     options.endsSearch = InterruptGuard::isInterrupted;
@@ -247,7 +249,7 @@ static int run(Arguments &arguments) {
   Algorithm algorithm = findAlgorithm(arguments.search);
   if (!algorithm)
     return fail("found no algorithm '" + arguments.search +
-                "', expected hidup, tandem, ilp or exhaustive");
+                "', expected hidup, oases, tandem, ilp or exhaustive");
   auto begin = std::chrono::steady_clock::now();
   SearchResult result = runSearch(*problem, arguments.options, algorithm);
   std::chrono::duration<double> seconds =

@@ -23,7 +23,7 @@
 namespace tandem::cost {
 
 /// Which definition of a plan's cost holds (docs/plan-files.md).
-enum class Accounting : uint8_t { HidupSerial, HidupOverlapped, Tandem };
+enum class Accounting : uint8_t { HidupSerial, HidupOverlapped, Tandem, Oases };
 
 /// As texts of problems and plans have it: `hidup-serial`.
 std::string_view getAccountingName(Accounting accounting);

@@ -67,7 +67,10 @@ struct SearchResult {
 /// two strands, the `hidup-*` accountings.
 SearchResult searchHidup(const cost::SearchProblem &problem,
                          const SearchOptions &options);
-/// Whether `searchTandem` is that dynamic programming, which limits its own
+/// The planner of Oases, section 4: a chain of blocks, the accounting `oases`.
+SearchResult searchOases(const cost::SearchProblem &problem,
+                         const SearchOptions &options);
+/// Whether `searchTandem` is the dynamic programming of HiDup, which limits its own
 /// work: stages run passes (Accounting.h).
 bool isSearchedByStages(const cost::SearchProblem &problem);
 /// Tandem's own search: any accounting (docs/rationale/search.md).

@@ -102,9 +102,11 @@ static Outcome walkOver(const Model &model, const SearchOptions &options) {
 SearchResult tandem::search::searchHidup(const SearchProblem &problem,
                                          const SearchOptions &options) {
   SearchResult result;
-  if (problem.accounting == Accounting::Tandem) {
-    result.error = "the problem has the accounting tandem, the search hidup "
-                   "expects hidup-serial or hidup-overlapped";
+  if (!isSearchedByStages(problem)) {
+    result.error = "the problem has the accounting " +
+                   std::string(getAccountingName(problem.accounting)) +
+                   ", the search hidup expects hidup-serial or "
+                   "hidup-overlapped";
     return result;
   }
   std::optional<Model> model = makeModel(problem, result.error);

@@ -50,6 +50,8 @@ SearchResult tandem::search::searchTandem(const SearchProblem &problem,
                                           const SearchOptions &options) {
   if (isSearchedByStages(problem))
     return searchHidup(problem, options);
+  if (problem.accounting == Accounting::Oases)
+    return searchOases(problem, options);
   if (problem.operators.empty()) {
     SearchResult result;
     result.error = "the problem has no operators, expected some";

@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+"""Writes a setting of the Oases paper as the text of a SearchProblem with the accounting `oases`.
+
+    scripts/oases_problem.py --width 2048 --cluster nvlink -o p.txt [--degrees 2*8,4*16]
+
+Layers of a transformer decoder (appendix B), each of two blocks: attention, and the feed-forward network. 32 devices
+are an axis `data`, and `a` and `b` that each split either the batch or the weights of a block: its degree is the size
+of `b`, or of both. `--degrees` has one for each layer, and leaves no choice.
+
+The paper profiles its cluster. Here computation takes as long as throughputs of its table 6 say, and an all-reduce as
+long as efficiencies of its table 2 say: of a step of Megatron, 4 computations and 3 all-reduces of each block.
+"""
+
+import argparse
+import sys
+
+SEQUENCE, DEVICES, HALF = 1024, 32, 2  # tokens, devices, bytes of an element
+FLOPS = 16e12  # 1/s, of a device
+PARAMETER_BYTES = 16  # in half precision, with gradient and the states of Adam
+MEMORY = 24e9  # B
+# Width: layers, heads, global batch, and the degrees that are tried (table 4, and half of its degree).
+MODELS = {2048: (24, 32, 128, 2, 4), 4096: (16, 64, 32, 2, 4), 8192: (8, 128, 8, 4, 8)}
+# What Megatron reaches, by degree: (efficiency, width, batch of a rank), of table 2.
+EFFICIENCIES = {
+    "nvlink": {2: (0.839, 1024, 16), 4: (0.472, 2048, 16), 8: (0.374, 8192, 2)},
+    "pcie": {2: (0.562, 1024, 16), 4: (0.364, 2048, 16), 8: (0.325, 8192, 2)},
+}
+
+
+def fail(message):
+    sys.exit(f"oases_problem.py: error: {message}")
+
+
+def count_flops(width):
+    """(attention, feed-forward network) of the forward pass of a sample."""
+    return (8 * SEQUENCE * width**2 + 4 * SEQUENCE**2 * width, 16 * SEQUENCE * width**2)
+
+
+def seconds_per_byte(cluster, degree):
+    """Of an all-reduce of a tensor over `degree` devices."""
+    efficiency, width, batch = EFFICIENCIES[cluster][degree]
+    computation = batch * sum(count_flops(width)) / degree / FLOPS / 2  # of a block
+    communication = 4 / 3 * (1 / efficiency - 1) * computation
+    return communication / (batch * SEQUENCE * width * HALF)
+
+
+def axis_rates(cluster, small, large):
+    """Seconds per byte of an all-reduce over `a` and `b`: over both it takes what it takes over `large` devices."""
+    inner = seconds_per_byte(cluster, small)
+    return (seconds_per_byte(cluster, large) - inner) * small, inner
+
+
+def axis_line(name, size, all_reduce):
+    gather = all_reduce / 2
+    rates = {
+        "all-gather": gather,
+        "reduce-scatter": gather,
+        "all-reduce": all_reduce,
+        "all-to-all": gather,
+    }
+    text = " ".join(f"{change} 0 s {rate!r} s/B" for change, rate in rates.items())
+    return f"axis {name} space {size} queue 0 {text}"
+
+
+def signature(forms, seconds, workspace):
+    """`forms` are (operands, result) on `data`, `a` and `b`."""
+    text = " ".join(
+        f"{axis}='{', '.join(operands)} -> {result}'".replace("' ->", "'->")
+        for axis, (operands, result) in zip(("data", "a", "b"), forms, strict=True)
+    )
+    return f"  {text} {seconds!r} s {round(workspace)} B"
+
+
+SPLIT, FULL = "gather(0)", "full"
+
+
+def batch_forms(splits):
+    return [SPLIT, SPLIT if splits else FULL, FULL]
+
+
+def problem(width, cluster, degrees):
+    layers, heads, batch, small, large = MODELS[width]
+    sizes = {"data": DEVICES // large, "a": large // small, "b": small}
+    rates = dict(zip(("a", "b"), axis_rates(cluster, small, large), strict=True))
+    choices = [{small, large}] * layers if degrees is None else [{each} for each in degrees]
+    lines = ["tandem-problem 1", "accounting oases", f"memory {MEMORY:.0f} B"]
+    lines += [axis_line(name, size, rates.get(name, 0.0)) for name, size in sizes.items()]
+    tensors, sets, operators = [], [], []
+
+    def tensor(name, shape, size):
+        tensors.append(f"tensor {len(tensors)} {name} {'x'.join(map(str, shape))} {size} B")
+        return len(tensors) - 1
+
+    def operator(kind, name, signatures, operands, results):
+        if signatures not in sets:
+            sets.append(signatures)
+        one, other = (",".join(map(str, each)) or "-" for each in (operands, results))
+        operators.append(
+            f"operator {len(operators)} forward {kind} {name} set {sets.index(signatures)}"
+            f" operands {one} results {other}"
+        )
+
+    # Tokens of a sub-batch, half of the batch.
+    activation = (batch * SEQUENCE // 2, width)
+    both = (True, False)
+    stored = tuple(signature([((), form) for form in batch_forms(s)], 0.0, 0) for s in both)
+    last = tensor("x", activation, HALF)
+    operator("input", "x", stored, [], [last])
+    for layer in range(layers):
+        for part, matrix, flops in zip(
+            ("attention", "ffn"), (4, 8), count_flops(width), strict=True
+        ):
+            name = f"{part}{layer}"
+            weight = tensor(f"w_{name}", (matrix * width, width), PARAMETER_BYTES)
+            splits = tuple(s for s in both if (small if s else large) in choices[layer])
+            held = tuple(
+                signature(
+                    [((), FULL), ((), FULL if s else SPLIT), ((), SPLIT)],
+                    0.0,
+                    0,
+                )
+                for s in splits
+            )
+            operator("resident", f"w_{name}", held, [], [weight])
+            forms = []
+            for s in splits:
+                devices = sizes["data"] * (sizes["a"] if s else 1)
+                degree = small if s else large
+                # Scores, probabilities and a mask of attention, of a sub-batch.
+                scores = batch / 2 / devices * heads / degree * SEQUENCE**2 * 5
+                forms.append(
+                    signature(
+                        [
+                            ((SPLIT, FULL), SPLIT),
+                            ((SPLIT, FULL), SPLIT) if s else ((FULL, SPLIT), "reduce"),
+                            ((FULL, SPLIT), "reduce"),
+                        ],
+                        flops * batch / 2 / devices / degree / FLOPS,
+                        scores,
+                    )
+                )
+            result = tensor(name, activation, HALF)
+            operator("compute", name, tuple(forms), [last, weight], [result])
+            last = result
+    ends = tuple(
+        "  "
+        + " ".join(
+            f"{axis}='{form} ->'"
+            for axis, form in zip(("data", "a", "b"), batch_forms(s), strict=True)
+        )
+        + " 0.0 s 0 B"
+        for s in both
+    )
+    operator("output", "loss", ends, [last], [])
+    lines += tensors
+    for number, signatures in enumerate(sets):
+        lines += [f"signatures {number}", *signatures]
+    return "\n".join([*lines, *operators]) + "\n"
+
+
+def parse_degrees(text, width):
+    layers, *_, small, large = MODELS[width]
+    degrees = []
+    for part in text.split(","):
+        degree, _, count = part.partition("*")
+        if not (degree.isdigit() and (count or "1").isdigit()):
+            fail(f"--degrees has '{part}', expected a degree and how often, such as 2*8")
+        degrees += [int(degree)] * int(count or 1)
+    if len(degrees) != layers or not set(degrees) <= {small, large}:
+        fail(f"--degrees is '{text}', expected {layers} degrees of {small} and {large}")
+    return degrees
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--width", type=int, choices=MODELS, required=True)
+    parser.add_argument("--cluster", choices=EFFICIENCIES, required=True)
+    parser.add_argument("--degrees", help="of each layer: 2*8,4*16")
+    parser.add_argument("-o", dest="output", help="the problem; default: standard output")
+    options = parser.parse_args()
+    degrees = options.degrees and parse_degrees(options.degrees, options.width)
+    text = problem(options.width, options.cluster, degrees)
+    if not options.output:
+        sys.stdout.write(text)
+        return
+    try:
+        with open(options.output, "w") as file:
+            file.write(text)
+    except OSError as error:
+        fail(f"cannot write '{options.output}': {error.strerror}")
+
+
+if __name__ == "__main__":
+    main()
