@@ -10,8 +10,12 @@
 using namespace mlir;
 using namespace tandem;
 
+bool tandem::isBackward(Operation *op) {
+  return op && nn::getPass(op) == nn::PassKind::Backward;
+}
+
 bool tandem::widensGradient(nn::ConvertOp op) {
-  return nn::getPass(op) == nn::PassKind::Backward &&
+  return isBackward(op) &&
          getElementTypeOrSelf(op.getInput().getType()).isBF16() &&
          getElementTypeOrSelf(op.getResult().getType()).isF32() &&
          !op.getSumsFirst();

@@ -12,6 +12,9 @@
 
 namespace tandem {
 
+/// Whether `op` is of the backward pass; null is not.
+bool isBackward(mlir::Operation *op);
+
 /// Whether `op` gives a gradient of bf16 the f32 of its parameter, and nobody
 /// wants its terms added before. There are none of f16.
 bool widensGradient(nn::ConvertOp op);

@@ -19,6 +19,7 @@
 #include "LateOperators.h"
 #include "SectionText.h"
 #include "tandem/Analysis/Bytes.h"
+#include "tandem/Analysis/Gradients.h"
 #include "tandem/Analysis/StepAttrs.h"
 #include "tandem/Analysis/StepBody.h"
 #include "tandem/Dialect/NN/NN.h"
@@ -93,8 +94,8 @@ struct AssignSectionsPass
 };
 } // namespace
 
-static bool isPass(Operation &op, nn::PassKind pass) {
-  return nn::getPass(&op) == pass;
+static bool isUpdate(Operation &op) {
+  return nn::getPass(&op) == nn::PassKind::Update;
 }
 
 /// The value of which `value` is a view, in another type or layout.
@@ -251,8 +252,7 @@ int64_t SectionFinder::getOnlyOperand(Operation &op) const {
 /// in none.
 void SectionFinder::findUpdates() {
   for (Operation &op : llvm::reverse(block)) {
-    if (!isPass(op, nn::PassKind::Update) || ops.contains(&op) ||
-        !dependent.contains(&op))
+    if (!isUpdate(op) || ops.contains(&op) || !dependent.contains(&op))
       continue;
     SmallVector<int64_t> readers;
     for (Value result : op.getResults()) {
@@ -266,7 +266,7 @@ void SectionFinder::findUpdates() {
       set(op, getOnly(readers));
   }
   for (Operation &op : block)
-    if (isPass(op, nn::PassKind::Update) && !ops.contains(&op))
+    if (isUpdate(op) && !ops.contains(&op))
       set(op, getOnlyOperand(op));
 }
 
@@ -301,7 +301,7 @@ int64_t SectionFinder::getRead(Operation &op) const {
 
 void SectionFinder::findBackward() {
   for (Operation &op : llvm::reverse(block))
-    if (isPass(op, nn::PassKind::Backward) && dependent.contains(&op))
+    if (isBackward(&op) && dependent.contains(&op))
       set(op, std::max(getKept(op), getRead(op)));
 }
 
@@ -310,7 +310,7 @@ void SectionFinder::findBackward() {
 void SectionFinder::joinGradients() {
   for (Operation &op : block) {
     auto isPlaced = [&](Value operand) { return get(operand) != kNone; };
-    if (!isPass(op, nn::PassKind::Backward) || getKept(op) != kNone ||
+    if (!isBackward(&op) || getKept(op) != kNone ||
         llvm::count_if(op.getOperands(), isPlaced) < 2)
       continue;
     int64_t section = getOnlyOperand(op);
@@ -326,12 +326,12 @@ void SectionFinder::joinGradients() {
 
 LogicalResult SectionFinder::checkFlow() const {
   for (const auto &[op, section] : ops) {
-    if (!isPass(*op, nn::PassKind::Backward))
+    if (!isBackward(op))
       continue;
     for (Value operand : op->getOperands()) {
       Operation *maker = operand.getDefiningOp();
-      if (maker && isPass(*maker, nn::PassKind::Backward) &&
-          get(operand) != kNone && get(operand) < section)
+      if (maker && isBackward(maker) && get(operand) != kNone &&
+          get(operand) < section)
         return op->emitError()
                << "a gradient of section " << get(operand)
                << " is read in section " << section

@@ -22,6 +22,7 @@
 #include "Crossings.h"
 #include "mlir/IR/Builders.h"
 #include "tandem/Analysis/Bytes.h"
+#include "tandem/Analysis/Gradients.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 
@@ -40,10 +41,6 @@ static std::optional<int64_t> getSection(Value value) {
   auto step = cast<func::FuncOp>(argument.getOwner()->getParentOp());
   DictionaryAttr facts = step.getArgAttrDict(argument.getArgNumber());
   return facts ? getInteger(facts, kSectionAttrName) : std::nullopt;
-}
-
-static bool isBackward(Operation *op) {
-  return nn::getPass(op) == nn::PassKind::Backward;
 }
 
 /// Whether `op` is its operand in another shape, layout or type.

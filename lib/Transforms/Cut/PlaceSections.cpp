@@ -16,6 +16,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "tandem/Analysis/Gradients.h"
 #include "tandem/Analysis/StepBody.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/SPMD/MeshText.h"
@@ -202,10 +203,9 @@ bool SectionPlacer::isIterated(Operation *op) const {
 void SectionPlacer::inheritSection(Operation *op) {
   if (getInteger(op, kSectionAttrName))
     return;
-  bool isBackward = nn::getPass(op) == nn::PassKind::Backward;
   std::optional<int64_t> section;
   if (isIterated(op))
-    section = findReaders(op, isBackward);
+    section = findReaders(op, isBackward(op));
   for (Value operand : op->getOperands()) {
     if (section || !getForm(operand).isAt())
       continue;

@@ -39,10 +39,6 @@ static RankedTensorType getWideType(Value value, Type element) {
   return cast<RankedTensorType>(value.getType()).clone(element);
 }
 
-static bool isBackward(Operation *op) {
-  return op && getPass(op) == PassKind::Backward;
-}
-
 /// Whether it gives the wider type itself, whatever its operands are.
 static bool canWiden(Operation *op) {
   auto library = dyn_cast<LibraryOpInterface>(op);

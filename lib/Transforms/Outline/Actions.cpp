@@ -15,6 +15,7 @@
 
 #include "Actions.h"
 #include "mlir/IR/Builders.h"
+#include "tandem/Analysis/Gradients.h"
 #include "tandem/Analysis/Loops.h"
 #include "tandem/Analysis/TensorType.h"
 #include "tandem/Dialect/NN/NN.h"
@@ -89,7 +90,7 @@ void Actions::findLeaving() {
   for (Operation &op : llvm::reverse(block)) {
     auto section = getInteger(&op, kSectionAttrName);
     if (segments.lookup(&op) != lastLoop || !section || isCarried(&op) ||
-        nn::getPass(&op) != nn::PassKind::Backward)
+        !isBackward(&op))
       continue;
     auto leads = [&](Operation *user) {
       auto other = getInteger(user, kSectionAttrName);
@@ -132,10 +133,9 @@ static bool isOfResults(Operation *op) {
 }
 
 StringRef Actions::getLetter(Operation *op) const {
-  bool isBackward = nn::getPass(op) == nn::PassKind::Backward;
   if (segments.lookup(op) != lastLoop)
-    return isBackward ? "B" : "F";
-  if (!isBackward)
+    return isBackward(op) ? "B" : "F";
+  if (!isBackward(op))
     return isCarried(op) ? "FA" : "F";
   return leaving.contains(op) ? "I" : "W";
 }

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "PointOrder.h"
+#include "tandem/Analysis/Gradients.h"
 #include "tandem/Analysis/Loops.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
@@ -22,9 +23,8 @@ using namespace tandem::spmd;
 //===----------------------------------------------------------------------===//
 
 static bool hasBackward(func::FuncOp step) {
-  return llvm::any_of(step.getBody().front(), [](Operation &op) {
-    return nn::getPass(&op) == nn::PassKind::Backward;
-  });
+  return llvm::any_of(step.getBody().front(),
+                      [](Operation &op) { return isBackward(&op); });
 }
 
 /// The order with a name, of a section per point.
@@ -108,15 +108,14 @@ void PartitionFinder::visit(Operation *op) {
   auto section = getInteger(op, kSectionAttrName);
   if (!section || nn::getPass(op) == nn::PassKind::Update)
     return;
-  bool isBackward = nn::getPass(op) == nn::PassKind::Backward;
-  partition.sections[*section].hasBackward |= isBackward;
+  partition.sections[*section].hasBackward |= isBackward(op);
   for (Value operand : op->getOperands()) {
     Operation *maker = findMaker(operand);
     auto from = maker ? getInteger(maker, kSectionAttrName) : std::nullopt;
     if (!from || *from == *section || getLoop(maker) != getLoop(op) ||
-        (nn::getPass(maker) == nn::PassKind::Backward) != isBackward)
+        isBackward(maker) != isBackward(op))
       continue;
-    (isBackward ? backward : forward).insert({*from, *section});
+    (isBackward(op) ? backward : forward).insert({*from, *section});
   }
 }
 
