@@ -104,7 +104,6 @@ private:
   bool isSearched() const;
   bool hasMemoryLimit() const;
   bool isGiven() const;
-  bool asksAgain() const;
   void keepSource(const Stage *first);
   bool offerAgain();
   ModuleOp getOtherOffer();
@@ -444,13 +443,6 @@ LogicalResult Compilation::runStages(const Stage *first) {
 // Recomputation
 //===----------------------------------------------------------------------===//
 
-/// Whether a pin asks for values to be made again.
-bool Compilation::asksAgain() const {
-  return llvm::any_of(options.pins, [](StringRef pin) {
-    return pin.rsplit(':').second.trim() == kAgainPin;
-  });
-}
-
 /// Whether a user gives a limit of memory, or a cluster that has one.
 bool Compilation::hasMemoryLimit() const {
   return options.memory >= 0 || !options.cluster.empty();
@@ -464,7 +456,7 @@ bool Compilation::isGiven() const {
 void Compilation::keepSource(const Stage *first) {
   if (first->name != "import")
     return;
-  ofStages.recompute |= asksAgain();
+  ofStages.recompute |= llvm::any_of(options.pins, asksAgain);
   if (hasMemoryLimit() || isGiven())
     recompute.step = module->clone();
 }

@@ -164,10 +164,15 @@ static HeldList listPeak(const cost::SearchProblem &problem,
   return held;
 }
 
+std::string tandem::plan::listLargestAtPeak(const cost::SearchProblem &problem,
+                                            const cost::Plan &plan) {
+  return listLargest(listPeak(problem, plan));
+}
+
 std::string tandem::plan::explainTooLarge(const cost::SearchProblem &problem,
                                           const cost::Plan &plan) {
   return "holds " + compareWithLimit(plan.peak, problem.memoryLimit) +
-         listLargest(listPeak(problem, plan));
+         listLargestAtPeak(problem, plan);
 }
 
 //===----------------------------------------------------------------------===//

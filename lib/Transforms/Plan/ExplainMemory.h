@@ -19,6 +19,11 @@ namespace tandem::plan {
 std::string explainNoPlan(const cost::SearchProblem &problem,
                           const search::SearchResult &result);
 
+/// `; largest: 'nn.softmax#17' at model.py:12 (made) 1 MB, ...`: what a legal
+/// plan holds at its peak.
+std::string listLargestAtPeak(const cost::SearchProblem &problem,
+                              const cost::Plan &plan);
+
 /// The same of one plan, which has been derived: what it holds at its peak.
 std::string explainTooLarge(const cost::SearchProblem &problem,
                             const cost::Plan &plan);

@@ -5,12 +5,16 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ApplyPlan.h"
+#include "ExplainMemory.h"
 #include "OperatorGroups.h"
 #include "Presets.h"
 #include "mlir/IR/Diagnostics.h"
 #include "tandem/Analysis/UserLocation.h"
 #include "tandem/Dialect/NN/Early.h"
 #include "tandem/Dialect/SPMD/MeshText.h"
+#include "tandem/Search/Natural.h"
+#include "tandem/Support/ByteSize.h"
 #include "tandem/Transforms/Plan/Plan.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/GlobPattern.h"
@@ -81,7 +85,7 @@ static FailureOr<SmallVector<Pin>> parsePins(func::FuncOp step, MeshAttr mesh,
       return emitError(step.getLoc())
              << "pin '" << entry.trim()
              << "', expected 'name:axis=form[,axis=form]' or 'name:again'";
-    pin.isAgain = forms.trim() == kAgainPin;
+    pin.isAgain = asksAgain(entry);
     if (pin.isAgain)
       continue;
     for (StringRef part : llvm::split(forms, ','))
@@ -147,6 +151,9 @@ public:
       return pinAgain();
     return pin.isOfMade() ? pinMade() : pinStored();
   }
+  /// The choices that the pin decides.
+  std::vector<unsigned> findChoices(const std::vector<bool> &isAsked) const;
+  std::vector<bool> findAgain() const;
 
 private:
   InFlightDiagnostic emitError() const {
@@ -160,7 +167,6 @@ private:
   LogicalResult pinMade();
   FailureOr<SmallVector<unsigned>> findMade() const;
   LogicalResult pinMade(unsigned value, unsigned axis, AxisForm form);
-  std::vector<bool> findAgain() const;
   bool isAtBorder(const OpNode &either) const;
   LogicalResult pinAgain();
   LogicalResult refuseAgain(const std::vector<bool> &isAsked) const;
@@ -366,18 +372,25 @@ bool PinApplier::isAtBorder(const OpNode &either) const {
          nn::isEarly(graph.ops[source].op) && either.operands.size() == 2;
 }
 
-LogicalResult PinApplier::pinAgain() {
-  std::vector<bool> isAsked = findAgain();
-  bool isPinned = false;
-  for (OpNode &op : graph.ops) {
+std::vector<unsigned>
+PinApplier::findChoices(const std::vector<bool> &isAsked) const {
+  std::vector<unsigned> choices;
+  for (auto [index, op] : llvm::enumerate(graph.ops)) {
     if (!op.isEither())
       continue;
     int saved = graph.values[op.operands.front()].producer;
-    if (saved < 0 || !isAsked[saved] || isAtBorder(op))
-      continue;
-    op.isPinnedAgain = isPinned = true;
+    if (saved >= 0 && isAsked[saved] && !isAtBorder(op))
+      choices.push_back(index);
   }
-  return isPinned ? success() : refuseAgain(isAsked);
+  return choices;
+}
+
+LogicalResult PinApplier::pinAgain() {
+  std::vector<bool> isAsked = findAgain();
+  std::vector<unsigned> choices = findChoices(isAsked);
+  for (unsigned choice : choices)
+    graph.ops[choice].isPinnedAgain = true;
+  return choices.empty() ? refuseAgain(isAsked) : success();
 }
 
 LogicalResult PinApplier::refuseAgain(const std::vector<bool> &isAsked) const {
@@ -455,4 +468,53 @@ bool tandem::plan::obeysPins(const StepGraph &graph, StringRef text) {
                return false;
            return true;
          });
+}
+
+//===----------------------------------------------------------------------===//
+// Pins that save nothing
+//===----------------------------------------------------------------------===//
+
+/// The plan of the graph's signatures, with as few stages as can be.
+static std::optional<cost::Plan> complete(const StepGraph &graph,
+                                          const Extraction &extraction) {
+  std::string error;
+  return search::completePlan(extraction.problem,
+                              convertPlan(graph, extraction), error);
+}
+
+void tandem::plan::tellIdlePins(const StepGraph &graph, StringRef text,
+                                const cost::Cluster &cluster) {
+  auto pins = parsePins(graph.step, graph.mesh, text);
+  auto isAgain = [](const Pin &pin) { return pin.isAgain; };
+  if (failed(pins) || llvm::none_of(*pins, isAgain))
+    return;
+  // Without pins on choices, so that what is saved can be priced.
+  StepGraph free = graph;
+  for (OpNode &op : free.ops)
+    op.isPinnedAgain = false;
+  FailureOr<std::unique_ptr<Extraction>> extraction = failure();
+  {
+    ScopedDiagnosticHandler silent(graph.mesh.getContext(),
+                                   [](Diagnostic &) { return success(); });
+    extraction = extractProblem(free, cluster);
+  }
+  if (failed(extraction))
+    return;
+  auto with = complete(free, **extraction);
+  for (const Pin &pin : llvm::make_filter_range(*pins, isAgain)) {
+    auto pattern = llvm::cantFail(llvm::GlobPattern::create(pin.glob));
+    StepGraph saved = free;
+    PinApplier applier(saved, pin, pattern);
+    for (unsigned choice : applier.findChoices(applier.findAgain()))
+      saved.ops[choice].source = 0;
+    saved.findLeftOut();
+    auto without = complete(saved, **extraction);
+    if (!with || !without || without->peak > with->peak)
+      continue;
+    emitRemark(graph.getLoc())
+        << "pin '" << pin.glob << "' saves nothing: the plan holds "
+        << printByteSize(with->peak) << " at its peak, and "
+        << printByteSize(without->peak) << " if all that the pin names is saved"
+        << listLargestAtPeak((*extraction)->problem, *with);
+  }
 }

@@ -9,6 +9,7 @@
 #define TANDEM_LIB_TRANSFORMS_PLAN_PRESETS_H
 
 #include "StepGraph.h"
+#include "tandem/Cost/Cluster.h"
 #include "tandem/Cost/Plan.h"
 
 namespace tandem::plan {
@@ -21,6 +22,12 @@ mlir::LogicalResult applyPins(StepGraph &graph, llvm::StringRef text);
 /// The graph with the pins of `text`; none, and no error, if it cannot have
 /// them.
 std::optional<StepGraph> tryPins(const StepGraph &graph, llvm::StringRef text);
+
+/// Remarks on each pin `again` under which the plan of `graph` holds no less at
+/// its peak, priced for `cluster`, than if all that the pin names were saved:
+/// what holds it.
+void tellIdlePins(const StepGraph &graph, llvm::StringRef text,
+                  const cost::Cluster &cluster);
 
 /// Whether the graph's forms and signatures are those that the pins ask for.
 bool obeysPins(const StepGraph &graph, llvm::StringRef text);

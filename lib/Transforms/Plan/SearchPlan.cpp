@@ -63,6 +63,7 @@ private:
   search::SearchResult chooseSources(const cost::Plan &preset);
   void fitPresets();
   FailureOr<Decisions> takePreset();
+  void tellIdle();
   double getTimeLeft() const;
   bool isOver() const { return getTimeLeft() == kLeastTime; }
   search::SearchOptions getOptions(search::Watch &watch) const;
@@ -353,6 +354,13 @@ void Planner::fitPresets() {
   }
 }
 
+void Planner::tellIdle() {
+  if (pins.empty())
+    return;
+  if (auto cluster = getCluster(); succeeded(cluster))
+    tellIdlePins(graph, pins, *cluster);
+}
+
 /// Takes the preset as it is: signatures alone decide, `shard` and `schedule`
 /// do as always. Says what it costs, if somebody asks.
 FailureOr<Decisions> Planner::takePreset() {
@@ -361,6 +369,7 @@ FailureOr<Decisions> Planner::takePreset() {
   if (failed(signatures))
     return failure();
   applyPlan(graph, *extraction, *signatures);
+  tellIdle();
   if (!isPriced(options))
     return Decisions();
   std::string name = ("preset " + preset).str(), error;
@@ -394,6 +403,7 @@ FailureOr<Decisions> Planner::run(std::optional<cost::Plan> chosen) {
   if (failed(plan))
     return failure();
   applyPlan(graph, *extraction, *plan);
+  tellIdle();
   return report(*plan, "search " + options.search, options.search);
 }
 

@@ -40,6 +40,12 @@
 // RUN: tandem-compile %s --compare %t.without.plan %t.again.plan | FileCheck %s --check-prefix=COMPARE
 // COMPARE: peak of memory 768 B 704 B -64 B
 
+// A pin that makes values again and saves nothing is told.
+// RUN: tandem-compile %s --plan replicate --pin 'nn.tanh#1:again' --plan-only -o %t.idle.plan 2>&1 | FileCheck %s --check-prefix=IDLE
+// IDLE: remark: pin 'nn.tanh#1' saves nothing: the plan holds 704 B at its peak, and 704 B if all that the pin names is saved; largest: 'w' at {{.*}}sources.mlir:{{[0-9]+}} (stored) 256 B
+// RUN: tandem-compile %s --mesh data=2 --plan data-parallel --pin 'nn.tanh#1:again' --plan-only -o %t.busy.plan 2>&1 | FileCheck %s --allow-empty --check-prefix=BUSY
+// BUSY-NOT: saves nothing
+
 // A choice is a part of its reader; a clone that one may leave out is not.
 // RUN: tandem-opt %t.mlir --tandem-plan="mesh=data=2 preset=data-parallel problem-out=%t.problem" -o %t.ignored
 // RUN: FileCheck %s --input-file=%t.problem --check-prefix=PROBLEM --implicit-check-not=nn.either

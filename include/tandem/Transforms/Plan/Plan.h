@@ -34,6 +34,10 @@ namespace tandem {
 /// What a pin says of a value in place of forms: the backward pass makes it
 /// again.
 inline constexpr llvm::StringLiteral kAgainPin = "again";
+/// Whether the pin `NAME:...` says so.
+inline bool asksAgain(llvm::StringRef pin) {
+  return pin.rsplit(':').second.trim() == kAgainPin;
+}
 
 /// What the stage says beside the IR that it writes.
 struct PlanResult {
