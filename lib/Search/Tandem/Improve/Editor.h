@@ -29,6 +29,8 @@ struct Score {
   double seconds = std::numeric_limits<double>::infinity();
   /// Bytes above the memory limit, summed over the stages.
   int64_t excess = std::numeric_limits<int64_t>::max();
+  /// Where there is a limit, the most that is held.
+  int64_t peak = 0;
 
   /// Whether this is better by more than rounding.
   bool isBetterThan(const Score &other) const {
@@ -148,7 +150,7 @@ private:
   void holdLate(const Waiting &queue, int sign);
   int64_t getHeld(unsigned stage, int64_t &alive, int64_t &once,
                   int64_t &beside) const;
-  int64_t getExcess(int64_t limit, bool byOperator) const;
+  void addBytes(Score &score, int64_t limit, bool byOperator) const;
   Score getScore(int64_t limit, bool byOperator);
 
   const Facts &facts;

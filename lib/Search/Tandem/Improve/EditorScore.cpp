@@ -154,21 +154,23 @@ int64_t PlanEditor::getHeld(unsigned stage, int64_t &alive, int64_t &once,
   return most;
 }
 
-/// Above the limit, summed over the stages or over their operators.
-int64_t PlanEditor::getExcess(int64_t limit, bool byOperator) const {
-  int64_t excess = 0, once = argumentBytes, alive = 0, beside = 0;
+/// Adds the peak, and what is above the limit, summed over the stages or over
+/// their operators.
+void PlanEditor::addBytes(Score &score, int64_t limit, bool byOperator) const {
+  int64_t once = argumentBytes, alive = 0, beside = 0;
+  score.excess = score.peak = 0;
   unsigned numOperators = problem.operators.size();
   for (unsigned stage = 0; stage < numOperators;
        stage = edited.nextStage[stage]) {
     int64_t most = getHeld(stage, alive, once, beside);
     int64_t left = limit - beside;
+    score.peak = std::max(score.peak, most + beside);
     if (most > left && !byOperator)
-      excess += most - left;
+      score.excess += most - left;
     else if (most > left)
       for (unsigned op = stage; op < edited.nextStage[stage]; ++op)
-        excess += std::max<int64_t>(0, atOperators[op] - left);
+        score.excess += std::max<int64_t>(0, atOperators[op] - left);
   }
-  return excess;
 }
 
 Score PlanEditor::getScore(int64_t limit, bool byOperator) {
@@ -179,7 +181,7 @@ Score PlanEditor::getScore(int64_t limit, bool byOperator) {
   score.seconds = getSecondsWithQueue(queue);
   setLastOps(queue);
   holdLate(queue, 1);
-  score.excess = getExcess(limit, byOperator);
+  addBytes(score, limit, byOperator);
   holdLate(queue, -1);
   return score;
 }

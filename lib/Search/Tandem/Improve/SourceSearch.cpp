@@ -12,6 +12,10 @@
 using namespace tandem::cost;
 using namespace tandem::search;
 
+/// Where nothing fits, the share of what is held that is to be given up next:
+/// at first, and where the search for less ends.
+constexpr double kFirstSink = 1.0 / 16, kLastSink = 1.0 / 300;
+
 SourceSearch::SourceSearch(const Facts &facts, ChangeTable &table)
     : problem(facts.problem), sources(facts, table), editor(facts, table) {}
 
@@ -234,9 +238,12 @@ bool SourceSearch::giveBack() {
 // The way
 //===----------------------------------------------------------------------===//
 
+/// What fits is better if it is faster, what does not if it holds less.
 void SourceSearch::record() {
   Score score = editor.getScore();
-  if (found && !score.isBetterThan(best))
+  bool isSmaller = score.peak < best.peak,
+       fits = score.excess == 0 || best.excess == 0;
+  if (found && !(fits ? score.isBetterThan(best) : isSmaller))
     return;
   best = score;
   found = editor.getPlan();
@@ -284,6 +291,19 @@ void SourceSearch::searchFromHere(bool isBrief) {
   }
 }
 
+/// Where nothing fits, goes below less and less of what is held: the way to the
+/// limit at once may end before, as it lowers all that is above it.
+void SourceSearch::sink() {
+  int64_t peak = editor.getScore().peak;
+  for (double step = kFirstSink;
+       step > kLastSink && best.excess > 0 && mayGoOn();) {
+    auto share = static_cast<int64_t>((1 - step) * static_cast<double>(peak));
+    step = lower(std::max(share, problem.memoryLimit)) ? step : step / 2;
+    record();
+    peak = std::min(peak, now.peak);
+  }
+}
+
 Plan SourceSearch::search(const Plan &plan, uint64_t &work, bool isBrief,
                           const std::function<bool()> &mayProceed) {
   proceeds = &mayProceed;
@@ -299,9 +319,10 @@ Plan SourceSearch::search(const Plan &plan, uint64_t &work, bool isBrief,
   searchFromHere(isBrief);
   // Where step by step nothing fits, all is made again: at its reader, or
   // early.
-  for (uint8_t source = 1; source <= kMaxSources && !isBrief; ++source)
+  for (uint8_t source = 0; source <= kMaxSources && !isBrief; ++source)
     if (best.excess > 0 && mayGoOn()) {
-      begin(getAll(source));
+      begin(source == 0 ? choice : getAll(source));
+      sink();
       searchFromHere(true);
     }
   uint64_t used =

@@ -67,6 +67,7 @@ private:
   void record();
   SourceChoice getAll(uint8_t source) const;
   void searchFromHere(bool isBrief);
+  void sink();
 
   const cost::SearchProblem &problem;
   Sources sources;
