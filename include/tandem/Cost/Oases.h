@@ -21,8 +21,8 @@
 // the forward pass if it rises, in the backward pass if it falls. What would
 // have overlapped there, the smaller one of c_v and d_u, adds to it.
 //
-// HiDup stages mean nothing. A device holds what is resident, what each block reads of both sub-batches,
-// and the workspace of the last block (equation 6).
+// HiDup stages mean nothing. A device holds what is resident, what each block
+// reads of both sub-batches, and the workspace of the last block (equation 6).
 //
 //===----------------------------------------------------------------------===//
 
