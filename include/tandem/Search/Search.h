@@ -70,8 +70,8 @@ SearchResult searchHidup(const cost::SearchProblem &problem,
 /// The planner of Oases, section 4: a chain of blocks, the accounting `oases`.
 SearchResult searchOases(const cost::SearchProblem &problem,
                          const SearchOptions &options);
-/// Whether `searchTandem` is the dynamic programming of HiDup, which limits its own
-/// work: stages run passes (Accounting.h).
+/// Whether `searchTandem` is the dynamic programming of HiDup, which limits its
+/// own work: stages run passes (Accounting.h).
 bool isSearchedByStages(const cost::SearchProblem &problem);
 /// Tandem's own search: any accounting (docs/rationale/search.md).
 SearchResult searchTandem(const cost::SearchProblem &problem,
