@@ -47,7 +47,7 @@
 // FROM: warning: the Program holds 3.588 kB on each rank, 88 B more than the limit of 3.5 kB, into which its plan fits
 
 // What is said to be needed is enough.
-// SMALLEST: error: no plan: none fits; the smallest that was found holds 2.624 kB on each rank, 1 B more than the limit of 2.623 kB; largest: 'w' 512 B; parameters and states take most
+// SMALLEST: error: no plan: none fits; the smallest that was found holds 2.624 kB on each rank, 1 B more than the limit of 2.623 kB; largest: 'w' at {{[^ ]+}} (stored) 1.024 kB, {{.*}}; parameters and states take 1.024 kB of it: try a smaller batch, accumulation or more devices
 // ENOUGH: cost {{.*}} s, peak 2624 B of at most 2624 B on laptop, optimal
 
 // NONE-NOT: the Program holds
