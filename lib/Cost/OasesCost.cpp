@@ -25,12 +25,12 @@ static bool checkAxes(const SearchProblem &problem, std::string &error) {
   return error.empty();
 }
 
-/// The result of the operator before, or -1.
-static int findRead(const SearchProblem &problem, const Operator &op,
-                    const std::vector<unsigned> &producers) {
-  for (unsigned tensor : op.operands)
-    if (!problem.operators[producers[tensor]].isArgument())
-      return static_cast<int>(tensor);
+int tandem::cost::findOasesRead(const SearchProblem &problem, unsigned op,
+                                const std::vector<unsigned> &producers) {
+  const std::vector<unsigned> &operands = problem.operators[op].operands;
+  for (unsigned at = 0; at < operands.size(); ++at)
+    if (!problem.operators[producers[operands[at]]].isArgument())
+      return static_cast<int>(at);
   return -1;
 }
 
@@ -48,13 +48,13 @@ static std::string checkOperator(const SearchProblem &problem,
   bool isOutput = op.kind == Operator::Kind::Output;
   if (!isOutput && op.results.size() != 1)
     return " has not one result";
-  int read = findRead(problem, op, producers);
+  int read = findOasesRead(problem, index, producers);
   if (chain.empty() ? read >= 0 || isOutput
-                    : read < 0 || producers[read] != chain.back())
+                    : read < 0 || producers[op.operands[read]] != chain.back())
     return " does not read what the operator before makes";
   for (unsigned tensor : op.operands)
-    if (int(tensor) != read &&
-        !problem.operators[producers[tensor]].isArgument())
+    if (!problem.operators[producers[tensor]].isArgument() &&
+        tensor != op.operands[read])
       return " reads several operators";
   return "";
 }
@@ -114,23 +114,20 @@ tandem::cost::getOasesChange(const SearchProblem &problem, unsigned tensor,
     const Axis &info = problem.axes[axis];
     if (from[axis] == to[axis])
       continue;
-    if (from[axis] == kReduce && to[axis] == kFull) {
-      change.allReduce += getSeconds(info, Change::AllReduce, reduced);
-      reduced /= double(info.size);
-    } else if (from[axis] >= 0 && to[axis] == kFull) {
-      change.forwardGather += getSeconds(info, Change::AllGather, gathered);
-      gathered /= double(info.size);
-    } else if (from[axis] == kFull && to[axis] >= 0) {
-      change.backwardGather += getSeconds(info, Change::AllGather, gathered);
-      gathered /= double(info.size);
-    } else if (from[axis] == kReduce && to[axis] >= 0) {
-      // The sum is made first, and each device takes its part of it.
-      change.allReduce += getSeconds(info, Change::AllReduce, reduced);
-      reduced /= double(info.size);
-      change.backwardGather += getSeconds(info, Change::AllGather, gathered);
-      gathered /= double(info.size);
-    } else {
+    bool isSummed = from[axis] == kReduce, wasSplit = from[axis] >= 0;
+    bool isSplit = to[axis] >= 0;
+    if ((!isSummed && !wasSplit && from[axis] != kFull) ||
+        (!isSplit && to[axis] != kFull) || (wasSplit && isSplit))
       return std::nullopt;
+    // The sum is made first, and each device takes its part of it.
+    if (isSummed) {
+      change.allReduce += getSeconds(info, Change::AllReduce, reduced);
+      reduced /= double(info.size);
+    }
+    if (wasSplit || isSplit) {
+      (wasSplit ? change.forwardGather : change.backwardGather) +=
+          getSeconds(info, Change::AllGather, gathered);
+      gathered /= double(info.size);
     }
   }
   return change;

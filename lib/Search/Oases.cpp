@@ -49,7 +49,6 @@ private:
   std::vector<Choice> listChoices(unsigned op) const;
   std::optional<unsigned> findForm(unsigned argument,
                                    const Layout &layout) const;
-  int findRead(unsigned op) const;
   void addBegin(unsigned op);
   void addNext(unsigned from, unsigned to);
   void keep(std::vector<Label> &found);
@@ -92,15 +91,6 @@ std::vector<Choice> Planner::listChoices(unsigned op) const {
   return choices;
 }
 
-/// Which operand the block before makes.
-int Planner::findRead(unsigned op) const {
-  const std::vector<unsigned> &operands = problem.operators[op].operands;
-  for (unsigned at = 0; at < operands.size(); ++at)
-    if (!problem.operators[producers[operands[at]]].isArgument())
-      return static_cast<int>(at);
-  return -1;
-}
-
 /// Keeps those of which no other one is as fast and as small. The workspace of
 /// the last block is none of the bytes yet.
 void Planner::keep(std::vector<Label> &found) {
@@ -132,7 +122,7 @@ void Planner::addBegin(unsigned op) {
 void Planner::addNext(unsigned from, unsigned to) {
   const Operator &next = problem.operators[to];
   bool isOutput = next.kind == Operator::Kind::Output;
-  int at = findRead(to);
+  int at = findOasesRead(problem, to, producers);
   std::vector<Label> found;
   size_t end = labels.size();
   for (const Choice &choice : listChoices(to))

@@ -48,6 +48,11 @@ using OasesChain = std::vector<unsigned>;
 std::optional<OasesChain> makeOasesChain(const SearchProblem &problem,
                                          std::string &error);
 
+/// Which operand the operator before makes; -1 if none. `producers` are the
+/// problem's.
+int findOasesRead(const SearchProblem &problem, unsigned op,
+                  const std::vector<unsigned> &producers);
+
 /// What an operator of the chain takes from the one before. In s.
 struct OasesChange {
   double allReduce = 0, forwardGather = 0, backwardGather = 0;
