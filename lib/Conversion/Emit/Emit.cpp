@@ -26,6 +26,9 @@ namespace tandem {
 #define GEN_PASS_DEF_EMITPASS
 #include "tandem/Conversion/Emit/Passes.h.inc"
 
+/// The number of the code object that has all kernels.
+static constexpr uint32_t kObject = 0;
+
 namespace {
 /// Lists the commands of one function.
 class Emitter {
@@ -45,6 +48,7 @@ private:
   LogicalResult emit(sched::CollectiveOp op);
   LogicalResult emit(sched::CheckOp op);
   void place(Operation *op);
+  const CompiledKernel &getKernel(sched::LaunchOp op) const;
   rt::BufferRef getBuffer(Value value) { return buffers.lookup(value); }
   std::vector<rt::BufferRef> getBuffers(ValueRange values);
   void emitParts(sched::LaunchOp op, const CompiledKernel &kernel,
@@ -56,7 +60,6 @@ private:
   spmd::MeshAttr mesh;
   rt::ProgramBuilder &builder;
   const CompiledKernels &kernels;
-  uint32_t object = 0;
   /// The arena of each queue for what kernels leave for their next launch.
   std::map<uint32_t, uint32_t> scratchArenas;
   llvm::DenseMap<Value, rt::BufferRef> buffers;
@@ -130,8 +133,19 @@ std::vector<rt::BufferRef> Emitter::getBuffers(ValueRange values) {
   return refs;
 }
 
+/// Names differ within a module alone: those of an action have its name.
+static std::string getKernelName(ModuleOp module, StringRef kernel) {
+  auto action = module.getSymName();
+  return (action ? *action + "." + kernel : kernel).str();
+}
+
+const CompiledKernel &Emitter::getKernel(sched::LaunchOp op) const {
+  return kernels.kernels.at(
+      getKernelName(step->getParentOfType<ModuleOp>(), op.getKernel()));
+}
+
 void Emitter::emit(sched::LaunchOp op) {
-  const CompiledKernel &kernel = kernels.kernels.at(op.getKernel());
+  const CompiledKernel &kernel = getKernel(op);
   std::vector<rt::Affine> scalars;
   for (const std::string &axis : kernel.axes)
     scalars.push_back(axis == spmd::kIterationAxis
@@ -144,7 +158,7 @@ void Emitter::emit(sched::LaunchOp op) {
   if (kernel.scratchBytes > 0)
     info.workspace = getScratch(info.queue, kernel.scratchBytes);
   builder.add(std::move(info),
-              rt::Launch{object, kernel.symbol, getBuffers(op.getInputs()),
+              rt::Launch{kObject, kernel.symbol, getBuffers(op.getInputs()),
                          getBuffers(op.getOutputs()), std::move(scalars),
                          /*geometry=*/std::nullopt, getSites(op)});
 }
@@ -154,8 +168,8 @@ rt::BufferRef Emitter::getScratch(uint32_t queue, int64_t bytes) {
   auto [arena, isNew] = scratchArenas.try_emplace(queue, 0);
   if (isNew) {
     int64_t most = 0;
-    for (const auto &kernel : kernels.kernels)
-      most = std::max(most, kernel.second.scratchBytes);
+    for (auto launch : step.getOps<sched::LaunchOp>())
+      most = std::max(most, getKernel(launch).scratchBytes);
     arena->second = builder.addArena(most, /*memorySpace=*/0);
   }
   return builder.arena(0, bytes, arena->second);
@@ -176,7 +190,7 @@ void Emitter::emitParts(sched::LaunchOp op, const CompiledKernel &kernel,
     return picked;
   };
   for (const KernelPart &part : kernel.parts) {
-    builder.add(info, rt::Launch{object, part.symbol, pick(part.reads),
+    builder.add(info, rt::Launch{kObject, part.symbol, pick(part.reads),
                                  pick(part.writes), scalars, part.geometry,
                                  getSites(op)});
     info.flops = info.bytes = 0;
@@ -470,10 +484,6 @@ LogicalResult Emitter::emit(Operation *op) {
 }
 
 LogicalResult Emitter::emit() {
-  if (!kernels.object.empty())
-    object = builder.addCodeObject(
-        "kernels", rt::Bytes(kernels.object.begin(), kernels.object.end()),
-        kernels.kind);
   for (BlockArgument argument : step.getArguments())
     buffers[argument] = builder.argument(argument.getArgNumber());
   for (Operation &op : step.getBody().front())
@@ -482,21 +492,35 @@ LogicalResult Emitter::emit() {
   return success();
 }
 
-/// The kernels alone: the step's own function is no code.
-static FailureOr<CompiledKernels> compile(ModuleOp module,
-                                          KernelOptions options) {
-  OpBuilder builder(module.getContext());
+/// Adds copies of a module's kernels to `kernels`: the step's own function
+/// is no code.
+static void copyKernels(ModuleOp module, ModuleOp kernels,
+                        llvm::StringSet<> &launched) {
+  OpBuilder builder = OpBuilder::atBlockEnd(kernels.getBody());
+  for (auto function : module.getOps<func::FuncOp>()) {
+    if (!function->hasAttr(sched::kKernelAttrName))
+      continue;
+    auto copy = cast<func::FuncOp>(builder.clone(*function));
+    copy.setName(getKernelName(module, copy.getName()));
+    copy.walk([&](func::CallOp call) {
+      call.setCallee(getKernelName(module, call.getCallee()));
+    });
+  }
+  module.walk([&](sched::LaunchOp launch) {
+    launched.insert(getKernelName(module, launch.getKernel()));
+  });
+}
+
+/// The kernels of all `lowered` modules as one code object, so that those with
+/// the same text are in the Program once.
+static FailureOr<CompiledKernels>
+compile(ModuleOp module, ArrayRef<ModuleOp> lowered, KernelOptions options) {
   OwningOpRef<ModuleOp> kernels = ModuleOp::create(module.getLoc());
-  (*kernels)->setAttrs(module->getAttrDictionary());
-  builder.setInsertionPointToStart(kernels->getBody());
-  for (auto function : module.getOps<func::FuncOp>())
-    if (function->hasAttr(sched::kKernelAttrName))
-      builder.clone(*function);
+  (*kernels)->setDiscardableAttrs(module->getDiscardableAttrDictionary());
+  for (ModuleOp each : lowered)
+    copyKernels(each, *kernels, options.launched);
   if (kernels->getBody()->empty())
     return CompiledKernels();
-  module.walk([&](sched::LaunchOp launch) {
-    options.launched.insert(launch.getKernel());
-  });
   return compileKernels(*kernels, options);
 }
 
@@ -523,25 +547,19 @@ static std::vector<rt::Queue> getQueues(func::FuncOp step) {
   return list;
 }
 
-/// Adds what a lowered module has to a Program.
-static LogicalResult build(ModuleOp module, const EmitOptions &options,
+/// Adds what a lowered module has to a Program with its kernels.
+static LogicalResult build(ModuleOp module, const CompiledKernels &kernels,
                            rt::ProgramBuilder &builder) {
   auto step = module.lookupSymbol<func::FuncOp>("step");
   auto arena = module->getAttrOfType<IntegerAttr>(sched::kArenaAttrName);
   if (!step || !arena)
     return module.emitError("module holds no lowered step; was --tandem-lower "
                             "run?");
-  FailureOr<CompiledKernels> kernels = compile(module, options.kernels);
-  if (failed(kernels))
-    return failure();
   auto mesh = module->getAttrOfType<spmd::MeshAttr>(spmd::kMeshAttrName);
-  const Device &device = sched::getDevice(module);
-  builder.setTarget(getTarget(*kernels, device));
   builder.setQueues(getQueues(step));
-  builder.setMemorySpaces(device.memorySpaces);
   builder.setArena(arena.getInt());
   return failure(failed(declare(step, mesh, builder)) ||
-                 failed(Emitter(step, mesh, builder, *kernels).emit()));
+                 failed(Emitter(step, mesh, builder, kernels).emit()));
 }
 
 static rt::ProgramBuilder makeBuilder(ModuleOp module) {
@@ -550,27 +568,30 @@ static rt::ProgramBuilder makeBuilder(ModuleOp module) {
                             mesh ? mesh.getNumStrands() : 1);
 }
 
-/// Adds the actions of a pipeline, and what points do with them.
-static LogicalResult buildPoints(ModuleOp module, const EmitOptions &options,
-                                 StringRef axis, rt::ProgramBuilder &builder) {
+/// Adds what runs the commands of a Program: the device and the code.
+static void addMachine(const Device &device, const CompiledKernels &kernels,
+                       rt::ProgramBuilder &builder) {
+  builder.setTarget(getTarget(kernels, device));
+  builder.setMemorySpaces(device.memorySpaces);
+  if (!kernels.object.empty())
+    builder.addCodeObject(
+        "kernels", rt::Bytes(kernels.object.begin(), kernels.object.end()),
+        kernels.kind);
+}
+
+/// Adds what points do with the actions of a pipeline.
+static LogicalResult buildPoints(ModuleOp module, ArrayRef<ModuleOp> modules,
+                                 const CompiledKernels &kernels, StringRef axis,
+                                 rt::ProgramBuilder &builder) {
   std::deque<rt::ProgramBuilder> builders;
   llvm::StringMap<const rt::Program *> actions;
-  llvm::StringMap<uint32_t> objects;
-  for (ModuleOp action : module.getOps<ModuleOp>()) {
+  for (ModuleOp action : modules) {
     builders.push_back(makeBuilder(action));
-    if (failed(build(action, options, builders.back())))
+    if (failed(build(action, kernels, builders.back())))
       return failure();
     const rt::Program &program = builders.back().get();
-    StringRef name = action.getSymName().value_or("");
-    actions[name] = &program;
-    objects[name] = builder.get().codeObjects.size();
-    for (const rt::CodeObject &object : program.codeObjects)
-      builder.addCodeObject((name + "." + object.name).str(), object.image,
-                            object.kind);
-    if (builders.size() == 1 || !program.codeObjects.empty())
-      builder.setTarget(program.target);
+    actions[action.getSymName().value_or("")] = &program;
     builder.setQueues(program.queues);
-    builder.setMemorySpaces(program.memorySpaces);
   }
   auto step = module.lookupSymbol<func::FuncOp>("step");
   auto mesh = module->getAttrOfType<spmd::MeshAttr>(spmd::kMeshAttrName);
@@ -578,8 +599,7 @@ static LogicalResult buildPoints(ModuleOp module, const EmitOptions &options,
     return module.emitError("module has no declaration of @step on a mesh");
   if (failed(declare(step, mesh, builder)))
     return failure();
-  return linkPoints(module, getAxisNumber(mesh, axis), actions, objects,
-                    builder);
+  return linkPoints(module, getAxisNumber(mesh, axis), actions, builder);
 }
 
 static int64_t countMostHeld(const rt::Program &program) {
@@ -591,18 +611,26 @@ static int64_t countMostHeld(const rt::Program &program) {
 
 FailureOr<EmittedProgram> emitProgram(ModuleOp module,
                                       const EmitOptions &options) {
-  rt::ProgramBuilder builder = makeBuilder(module);
   auto pipe = module->getAttrOfType<StringAttr>(spmd::kPipeAttrName);
-  if (failed(pipe ? buildPoints(module, options, pipe, builder)
-                  : build(module, options, builder)))
+  SmallVector<ModuleOp> lowered = {module};
+  if (pipe)
+    lowered = llvm::to_vector(module.getOps<ModuleOp>());
+  FailureOr<CompiledKernels> kernels =
+      compile(module, lowered, options.kernels);
+  if (failed(kernels))
+    return failure();
+  rt::ProgramBuilder builder = makeBuilder(module);
+  addMachine(sched::getDevice(module), *kernels, builder);
+  if (failed(pipe ? buildPoints(module, lowered, *kernels, pipe, builder)
+                  : build(module, *kernels, builder)))
     return failure();
   rt::Expected<rt::Bytes> bytes = builder.finish();
   if (!bytes.ok())
     return module.emitError("program is not valid: ")
            << bytes.status().message();
-  const rt::Program &program = builder.get();
-  return EmittedProgram{program, std::string(bytes->begin(), bytes->end()),
-                        countMostHeld(program)};
+  int64_t held = countMostHeld(builder.get());
+  return EmittedProgram{std::move(builder.mutableProgram()),
+                        std::string(bytes->begin(), bytes->end()), held};
 }
 
 namespace {

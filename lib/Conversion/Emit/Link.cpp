@@ -35,11 +35,10 @@ class PointLinker {
 public:
   PointLinker(func::FuncOp function, int64_t point, uint32_t axis,
               const llvm::StringMap<const rt::Program *> &actions,
-              const llvm::StringMap<uint32_t> &objects,
               const std::vector<PlacedCheck> &checks,
               rt::ProgramBuilder &builder)
       : function(function), point(point), axis(axis), actions(actions),
-        objects(objects), checks(checks), builder(builder) {}
+        checks(checks), builder(builder) {}
   LogicalResult run();
 
 private:
@@ -64,7 +63,6 @@ private:
   int64_t point;
   uint32_t axis;
   const llvm::StringMap<const rt::Program *> &actions;
-  const llvm::StringMap<uint32_t> &objects;
   const std::vector<PlacedCheck> &checks;
   rt::ProgramBuilder &builder;
   LinkBuffers buffers;
@@ -274,8 +272,6 @@ void PointLinker::add(const rt::Command &command, sched::RunOp op,
                       const LinkMap &map) {
   rt::Command copy = command;
   map.apply(copy);
-  if (auto *launch = std::get_if<rt::Launch>(&copy.operation))
-    launch->codeObject += objects.lookup(op.getAction());
   auto *check = std::get_if<rt::Check>(&copy.operation);
   if (check)
     check->axes = {axis};
@@ -365,7 +361,6 @@ LogicalResult PointLinker::run() {
 
 LogicalResult linkPoints(ModuleOp module, uint32_t axis,
                          const llvm::StringMap<const rt::Program *> &actions,
-                         const llvm::StringMap<uint32_t> &objects,
                          rt::ProgramBuilder &builder) {
   std::vector<PlacedCheck> checks = findChecks(actions, axis);
   std::vector<uint32_t> numbers;
@@ -375,9 +370,8 @@ LogicalResult linkPoints(ModuleOp module, uint32_t axis,
     if (!function)
       break;
     numbers.push_back(point == 0 ? 0 : builder.addRankProgram());
-    if (failed(PointLinker(function, point, axis, actions, objects, checks,
-                           builder)
-                   .run()))
+    if (failed(
+            PointLinker(function, point, axis, actions, checks, builder).run()))
       return failure();
   }
   builder.setRankPrograms(axis, numbers);

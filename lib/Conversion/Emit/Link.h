@@ -24,14 +24,12 @@
 
 namespace tandem {
 
-/// Adds to `builder`, which has declarations and targets, a rank program per
-/// point of `axis`: the functions @p0, @p1, ... of `module`. `actions` are the
-/// Programs of its modules, whose code objects the builder has from number
-/// `objects` of each on.
+/// Adds to `builder`, which has declarations and the code object of all
+/// kernels, a rank program per point of `axis`: the functions @p0, @p1, ... of
+/// `module`. `actions` are the Programs of its modules.
 mlir::LogicalResult
 linkPoints(mlir::ModuleOp module, uint32_t axis,
            const llvm::StringMap<const rt::Program *> &actions,
-           const llvm::StringMap<uint32_t> &objects,
            rt::ProgramBuilder &builder);
 
 } // namespace tandem
