@@ -135,6 +135,7 @@ def compile(  # noqa: A001 - the name that torch users expect
             cluster=values["cluster"],
             memory=values["memory"],
             recompute=values["recompute"],
+            accumulate=values["accumulate"],
             store=store,
             recipe=recipe,
             graph=graph,

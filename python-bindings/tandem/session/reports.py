@@ -13,7 +13,7 @@ class Reports:
     """Owns which timeline this process wrote last. `session` is that of the first Program, `program` its bytes.
 
     `compiled` are the reports of the compiler, None of a step without a plan. `planned` are `cluster`,
-    `memory` and `recompute`, as the step was compiled.
+    `memory`, `recompute` and `accumulate`, as the step was compiled.
     """
 
     def __init__(self, compiled, module, program, session, job, **planned):

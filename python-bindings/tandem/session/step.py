@@ -47,14 +47,15 @@ class Step:
         cluster=None,
         memory=None,
         recompute=False,
+        accumulate=None,
         store=None,
         recipe=None,
         graph=True,
     ):
         """`module` is the captured step, `program` the bytes of a Program made of it; `cluster` is the file
-        that plans are priced for, `memory` and `recompute` what the step was compiled with. `store` is that of another
-        step, whose values are used as they are: both train the same parameters. `recipe` makes Programs for batches
-        of other shapes and for evaluation. `graph` is that of `tandem.compile`.
+        that plans are priced for, `memory`, `recompute` and `accumulate` what the step was compiled with. `store` is
+        that of another step, whose values are used as they are: both train the same parameters. `recipe` makes
+        Programs for batches of other shapes and for evaluation. `graph` is that of `tandem.compile`.
         """
         held = keys_in(store)  # before a Program adds its own
         self.module, self.bytes = module, program
@@ -82,7 +83,7 @@ class Step:
         has_gradients = recipe is not None and recipe.wanted.gradients
         self._runner = Runner(self._programs, watching, counting, optimizer, has_gradients)
         session, job = self._programs.main.session, recipe.job if recipe is not None else None
-        planned = dict(cluster=cluster, memory=memory, recompute=recompute)
+        planned = dict(cluster=cluster, memory=memory, recompute=recompute, accumulate=accumulate)
         self._reports = Reports(compiled, module, program, session, job, **planned)
 
     def __repr__(self):
