@@ -1,9 +1,9 @@
 // RUN: sed 's/core: 4/core: 1/; s/size: 3 GiB/size: 1284 B/' %source/examples/clusters/laptop.yaml > %t.fits.yaml
 // RUN: tandem-compile %s --cluster %t.fits.yaml -o %t.tdm 2>&1 | FileCheck %s --check-prefix=FITS --implicit-check-not=warning
-// FITS: remark: preset data-parallel: {{.*}} peak 1088 B
+// FITS: remark: preset data-parallel: {{.*}} peak 1152 B
 // RUN: sed 's/1284 B/1283 B/' %t.fits.yaml > %t.less.yaml
 // RUN: tandem-compile %s --cluster %t.less.yaml -o %t.tdm 2>&1 | FileCheck %s
-// RUN: sed 's/1284 B/1087 B/' %t.fits.yaml > %t.none.yaml
+// RUN: sed 's/1284 B/1151 B/' %t.fits.yaml > %t.none.yaml
 // RUN: tandem-compile %s --cluster %t.none.yaml -o %t.tdm 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: tandem-compile %s --memory 1284 -o %t.tdm 2>&1 | FileCheck %s --check-prefix=FITS --implicit-check-not=warning
 // RUN: not tandem-compile %s --memory 1283 -o %t.tdm 2>&1 | FileCheck %s --check-prefix=ERROR
@@ -29,7 +29,7 @@
 // lies in its memory. A plan that does not fit says so itself.
 
 // CHECK: warning: the Program holds 1.284 kB on each rank, 1 B more than the limit of 1.283 kB, into which its plan fits: leave room with 'reserved' in the cluster file
-// ERROR: error: the Program holds 1.284 kB on each rank, 1 B more than the limit of 1.283 kB; its plan holds 1.088 kB: expected memory of at least 1.284 kB, or more ranks
+// ERROR: error: the Program holds 1.284 kB on each rank, 1 B more than the limit of 1.283 kB; its plan holds 1.152 kB: expected memory of at least 1.284 kB, or more ranks
 // NO-PLAN: error: the Program holds 1.284 kB on each rank, 1 B more than the limit of 1.283 kB, and no plan was found that holds less: no plan: {{.*}} on each rank, {{.*}} more than the limit of {{[0-9.]+}} {{.*}}
 
 // A searched plan is made again, for less; the IR has the limit of the Program.
@@ -51,7 +51,7 @@
 // ENOUGH: cost {{.*}} s, peak 2624 B of at most 2624 B on laptop, optimal
 
 // NONE-NOT: the Program holds
-// NONE: warning: preset data-parallel: the plan holds 1088 B at its peak, a device of 'laptop' has 1087 B
+// NONE: warning: preset data-parallel: the plan holds 1152 B at its peak, a device of 'laptop' has 1151 B
 // NONE-NOT: the Program holds
 func.func @step(
     %x: tensor<8x8xf32> {nn.role = #nn.role<input>, nn.name = "x", nn.batch_dim = 0 : i64},

@@ -76,8 +76,8 @@ struct Tensor {
   /// copies do.
   bool isInKernel = false;
   /// An operator before its producer from which on it is held: the first one of
-  /// a loop that carries it. -1 if it is held from its producer on, as is what
-  /// may be terms over time.
+  /// a loop that carries it or of a step that returns it. -1 if it is held from
+  /// its producer on, as is what may be terms over time.
   int heldFrom = -1;
   unsigned getFirstHeld(unsigned producer) const {
     return heldFrom < 0 ? producer : heldFrom;

@@ -54,6 +54,7 @@ private:
   int64_t countChanges(unsigned value) const;
   int getViewed(unsigned value) const;
   void findLoops(const OperatorGroup &group);
+  bool isReturnedAsMade(unsigned value) const;
   int getHeldFrom(unsigned value, const cost::SignatureSet &set,
                   unsigned result) const;
   unsigned addTensor(unsigned value, std::string name);
@@ -80,6 +81,8 @@ private:
   SmallVector<int> argumentOps, madeSets;
   /// Of loops, the first operator.
   llvm::DenseMap<int64_t, unsigned> loopBegins;
+  /// The first operator behind the arguments.
+  unsigned firstGroup = 0;
   /// By layouts, and whether they are of a result.
   std::map<std::pair<std::vector<cost::Layout>, bool>, unsigned> storedSets;
 };
@@ -212,19 +215,30 @@ void Extractor::findLoops(const OperatorGroup &group) {
       loopBegins.try_emplace(*loop, problem.operators.size());
 }
 
-/// The first operator of the loop that carries the value, if that is before the
-/// next one; -1 if there is none. Of what may be terms over time each strand
-/// has its own.
+/// Whether the step returns it in memory of its own, as it is made: between
+/// ranks a gradient may be made in a larger form.
+bool Extractor::isReturnedAsMade(unsigned value) const {
+  return graph.mesh.getNumRanks() == 1 &&
+         llvm::any_of(graph.results, [&](const ResultNode &node) {
+           return node.value == value && !node.isUpdate;
+         });
+}
+
+/// The first operator of the step that returns the value, or of the loop that
+/// carries it, if that is before the next one; -1 if there is none. Of what may
+/// be terms over time each strand has its own.
 int Extractor::getHeldFrom(unsigned value, const cost::SignatureSet &set,
                            unsigned result) const {
   int producer = graph.values[value].producer, time = problem.getTimeAxis();
   auto isTerms = [&](const cost::Signature &signature) {
     return signature.results[result][time] == cost::kReduce;
   };
-  if (producer < 0 || !isCarried(graph.ops[producer].op) ||
-      (time >= 0 && llvm::any_of(set, isTerms)))
+  bool isOfLoop = producer >= 0 && isCarried(graph.ops[producer].op),
+       isReturned = isReturnedAsMade(value);
+  if ((!isOfLoop && !isReturned) || (time >= 0 && llvm::any_of(set, isTerms)))
     return -1;
-  unsigned begin = loopBegins.at(*getLoop(graph.ops[producer].op));
+  unsigned begin =
+      isReturned ? firstGroup : loopBegins.at(*getLoop(graph.ops[producer].op));
   return begin < problem.operators.size() ? static_cast<int>(begin) : -1;
 }
 
@@ -431,6 +445,7 @@ FailureOr<std::unique_ptr<Extraction>> Extractor::run() {
   for (unsigned argument = 0; argument < graph.arguments.size(); ++argument)
     if (isRead(argument) && failed(addArgument(argument)))
       return failure();
+  firstGroup = problem.operators.size();
   SignatureMaker maker(graph, cluster);
   for (unsigned group = 0; group < graph.getGroups().groups.size(); ++group)
     if (failed(addGroup(group, maker)))

@@ -193,6 +193,7 @@ void StepGraph::addResults() {
     DictionaryAttr attributes = step.getResultAttrDict(index);
     if (std::optional<int64_t> updates = getUpdates(attributes)) {
       result.argument = *updates;
+      result.isUpdate = true;
       continue;
     }
     StringRef name = getTensorName(attributes);

@@ -95,6 +95,8 @@ struct ResultNode {
   unsigned value;
   /// The argument whose new value it is, or the parameter whose gradient; -1.
   int argument = -1;
+  /// Whether it is written into the memory of that argument.
+  bool isUpdate = false;
 };
 
 /// Whether an operand or a result is split on the signature's axis, and whether

@@ -73,7 +73,7 @@ HeldTensors::Life HeldTensors::getLife(unsigned tensor) const {
     return life;
   life.last =
       std::max(lastOf(tensor, Pass::Forward), lastOf(tensor, Pass::Backward));
-  if (data.heldFrom >= 0 && !info.hasTiedUse)
+  if (data.heldFrom >= 0 && !info.hasOnlyTiedUses)
     life.last = std::max(life.last, static_cast<int>(info.producer));
   return life;
 }
