@@ -68,10 +68,15 @@ static LogicalResult verifyRead(Operation *op, Value value) {
                                    "between the two");
 }
 
+/// The iteration of an action of a pipeline is the microbatch of its run.
+static bool isOfAction(Operation *op) {
+  return op->getParentOfType<ModuleOp>()->getParentOp() != nullptr;
+}
+
 static LogicalResult verifyOperator(Operation *op) {
   auto coordinate = dyn_cast<CoordinateOp>(op);
   bool needsLoop = isa<EnterOp>(op) || isCarried(op) ||
-                   (coordinate && coordinate.isIteration());
+                   (coordinate && coordinate.isIteration() && !isOfAction(op));
   if (needsLoop && !getLoop(op))
     return op->emitError() << "operator '" << op->getName().getStringRef()
                            << "' is in no loop, expected one ('"

@@ -328,7 +328,7 @@ LogicalResult Interpreter::runOperation(Operation *op) {
   if (auto coordinate = dyn_cast<CoordinateOp>(op);
       coordinate && coordinate.isIteration()) {
     Tensor index({}, IntegerType::get(op->getContext(), 64));
-    index.setInteger(0, iteration);
+    index.setInteger(0, microbatch + iteration);
     auto shared = std::make_shared<Tensor>(std::move(index));
     environment[coordinate.getResult()] = Shards(points.size(), shared);
     return success();

@@ -42,6 +42,9 @@ public:
 
   Shards &getShards(mlir::Value value) { return environment[value]; }
 
+  /// Of the function, an action: the iteration where it is in no loop.
+  void setMicrobatch(int64_t number) { microbatch = number; }
+
 private:
   mlir::LogicalResult checkArguments(llvm::ArrayRef<Tensor> arguments);
   Shards cutArgument(unsigned index, const Tensor &whole);
@@ -68,7 +71,7 @@ private:
   llvm::DenseMap<mlir::Value, Shards> environment;
   llvm::DenseMap<mlir::Value, int64_t> readsLeft;
   StepOrder order;
-  int64_t iteration = 0, iterations = 1;
+  int64_t iteration = 0, iterations = 1, microbatch = 0;
   /// What iterations have added up, or made, so far.
   llvm::DenseMap<mlir::Operation *, Shards> carried;
 };

@@ -110,6 +110,7 @@ LogicalResult PointsRun::beginAction(PointRun &point, sched::RunOp op) {
   point.action.reset(
       new ActionRun{op, inner, Interpreter(inner, mesh, point.runs), {}});
   ActionRun &action = *point.action;
+  action.interpreter.setMicrobatch(op.getMicrobatch().value_or(0));
   for (auto [argument, input] : llvm::zip(inner.getArguments(), op.getInputs()))
     action.interpreter.getShards(argument) = point.values.getShards(input);
   for (Operation &own : inner.getBody().front().without_terminator()) {

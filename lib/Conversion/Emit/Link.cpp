@@ -267,6 +267,15 @@ bool PointLinker::endsInUpdate(Operation *lastPass) const {
   return false;
 }
 
+/// The iteration of an action, which its kernels may take, is the microbatch.
+static void fixIteration(rt::Command &command, int64_t microbatch) {
+  auto *launch = std::get_if<rt::Launch>(&command.operation);
+  if (!launch)
+    return;
+  for (rt::Affine &scalar : launch->scalars)
+    scalar.base += std::exchange(scalar.perIteration, 0) * microbatch;
+}
+
 /// Lists a command of an action with the buffers of the point.
 void PointLinker::add(const rt::Command &command, sched::RunOp op,
                       const LinkMap &map) {
@@ -275,8 +284,10 @@ void PointLinker::add(const rt::Command &command, sched::RunOp op,
   auto *check = std::get_if<rt::Check>(&copy.operation);
   if (check)
     check->axes = {axis};
-  if (auto microbatch = op.getMicrobatch())
+  if (auto microbatch = op.getMicrobatch()) {
     copy.strand = int32_t(*microbatch);
+    fixIteration(copy, *microbatch);
+  }
   // A check has one name on all points.
   std::string prefix = check ? "" : getPrefix(op);
   std::string name = prefix.empty() ? copy.name : prefix + " " + copy.name;

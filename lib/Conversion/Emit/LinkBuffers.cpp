@@ -266,14 +266,6 @@ void LinkBuffers::nameRow(sched::RowOp row) {
       whole, int64_t(row.getMicrobatch()) * bytes, bytes);
 }
 
-void LinkBuffers::nameConstant(nn::ConstantOp op, rt::ProgramBuilder &builder) {
-  auto value = cast<DenseElementsAttr>(op.getValue());
-  int64_t number = value.getSplatValue<APInt>().getSExtValue();
-  rt::Bytes bytes(sizeof number);
-  std::memcpy(bytes.data(), &number, sizeof number);
-  refs[op.getResult()] = builder.addConstant(std::move(bytes));
-}
-
 LogicalResult
 LinkBuffers::place(func::FuncOp function,
                    const llvm::StringMap<const rt::Program *> &actions,
@@ -288,8 +280,6 @@ LinkBuffers::place(func::FuncOp function,
       use(operand, position);
     if (auto row = dyn_cast<sched::RowOp>(op))
       nameRow(row);
-    if (auto constant = dyn_cast<nn::ConstantOp>(op))
-      nameConstant(constant, builder);
     if (isa<sched::ZerosOp, sched::ReceiveOp>(op) ||
         (isa<sched::StackOp>(op) && !numbers.contains(op.getResult(0))))
       addValue(op.getResult(0), position);

@@ -48,7 +48,6 @@ private:
   void placeBuffers(int64_t numPositions, rt::ProgramBuilder &builder);
   void nameRow(sched::RowOp row);
   bool nameInStack(mlir::Value value, int64_t position);
-  void nameConstant(nn::ConstantOp op, rt::ProgramBuilder &builder);
 
   llvm::DenseMap<mlir::Value, rt::BufferRef> refs;
   /// The buffer of the arena that a value has.

@@ -116,9 +116,7 @@ bool Actions::isIterated(Value value) const {
 /// What enters a loop is an input of its readers, and what all iterations make
 /// is put together behind them.
 bool Actions::isBoundary(Operation *op) const {
-  auto coordinate = dyn_cast<CoordinateOp>(op);
-  return isa<TransferOp, BroadcastOp, EnterOp, CollectOp>(op) ||
-         (coordinate && coordinate.isIteration());
+  return isa<TransferOp, BroadcastOp, EnterOp, CollectOp>(op);
 }
 
 /// Whether each action that reads it makes it.

@@ -220,13 +220,6 @@ Value PointsWriter::find(int64_t point, Value value, int64_t microbatch) {
   if (!maker)
     return nullptr;
   builder.setInsertionPoint(own.function.getBody().front().getTerminator());
-  if (auto coordinate = dyn_cast<CoordinateOp>(maker);
-      coordinate && coordinate.isIteration()) {
-    auto type = cast<RankedTensorType>(value.getType());
-    return own.values[key] =
-               nn::ConstantOp::create(builder, maker->getLoc(), type,
-                                      DenseElementsAttr::get(type, microbatch));
-  }
   if (isa<EnterOp>(maker)) {
     Value whole = find(point, maker->getOperand(0), -1);
     if (!whole)
