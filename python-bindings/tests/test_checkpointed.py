@@ -180,6 +180,18 @@ def test_training_is_that_of_eager(form):
     )
 
 
+@pytest.mark.parametrize("micro", [1, 2])
+def test_what_ranks_sum_is_not_made_again(micro):
+    """Four all-reduces per block and strand, two of each pass: a region begins behind them."""
+    options = {"mesh": "model=2", "plan": "tensor-parallel", "micro": micro}
+    model = Gpt(FORMS["not reentrant"], 2).double()
+    step = check_training(model, loss_fn, batches(2), **options)
+    kinds = [command.kind for command in step.program.rank_programs[0].commands]
+    assert kinds.count("all_reduce") == 4 * 2 * micro
+    # The other products are.
+    assert "nn.either: again 1" in step.compiled.plan
+
+
 def train(run, device):
     """Losses, gradients of the last step, parameters; by two strands and two parts of the batch."""
     torch.manual_seed(3)

@@ -94,6 +94,15 @@ Signature Rule::getSplitSignature(unsigned factor) const {
   return signature;
 }
 
+bool Rule::makesSums() const {
+  for (unsigned factor = 0; factor < factors.size(); ++factor)
+    if (factors[factor].splittable && factors[factor].size > 1 &&
+        llvm::any_of(getSplitSignature(factor).results,
+                     [](AxisForm form) { return form.isReduce(); }))
+      return true;
+  return false;
+}
+
 static Signature getUniform(const Rule &rule, AxisForm form) {
   Signature signature;
   signature.operands.assign(rule.operands.size(), AxisForm::full());

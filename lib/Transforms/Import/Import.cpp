@@ -39,7 +39,8 @@ void buildImportPipeline(OpPassManager &manager, const ImportOptions &options) {
   add(createCloneParameterViewsPass());
   add(createSinkAgainPass());
   add(createNumberOperatorsPass());
-  // Behind numbers: an operator has the same one with and without the offer.
+  // Behind numbers: an operator has the same one with and without an offer.
+  add(createOfferSavedPass());
   if (options.recompute)
     add(createOfferRecomputationPass());
 }

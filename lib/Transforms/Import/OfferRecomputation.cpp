@@ -127,13 +127,18 @@ Node *Offer::find(Value value) {
   return producer ? &nodes[numbers.at(producer)] : nullptr;
 }
 
+/// A choice that the step has already.
+static bool isOfRegion(Operation *op) {
+  return isa<EitherOp>(op) && isAgain(op);
+}
+
 /// Reshapes are read through.
 SmallVector<Operation *> Offer::getReaders(Value value) const {
   SmallVector<Operation *> readers;
   for (Operation *user : value.getUsers())
     if (nodes[numbers.at(user)].isReshape)
       llvm::append_range(readers, getReaders(user->getResult(0)));
-    else
+    else if (!isOfRegion(user))
       readers.push_back(user);
   return readers;
 }
@@ -364,7 +369,7 @@ void Offer::emit() {
         node->earlyAgain = clone(*node, /*isEarly=*/true, reader.op);
       else
         node->again = clone(*node, /*isEarly=*/false, reader.op);
-    if (getPass(reader.op) == PassKind::Backward)
+    if (getPass(reader.op) == PassKind::Backward && !isOfRegion(reader.op))
       chooseOperands(reader.op, [&](Value value) { return getSources(value); });
   }
 }
@@ -377,7 +382,7 @@ void Offer::number() {
   if (next == 0)
     return;
   for (Operation &op : step.getBody().front().without_terminator())
-    if (isa<EitherOp>(op) || !numbers.contains(&op))
+    if (!numbers.contains(&op))
       setInteger(&op, kIdAttrName, next++);
 }
 

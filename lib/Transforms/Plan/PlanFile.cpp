@@ -273,6 +273,13 @@ static void writeArguments(const StepGraph &graph, llvm::raw_ostream &os) {
   }
 }
 
+static void writeRegions(const StepGraph &graph, llvm::raw_ostream &os) {
+  for (const RegionChoice &choice : graph.regions)
+    if (choice.source > 0)
+      os << "operator " << choice.id << " " << nn::EitherOp::getOperationName()
+         << ": " << kAgain << " " << choice.source << "\n";
+}
+
 static void writeOperators(const StepGraph &graph, bool hasSources,
                            llvm::raw_ostream &os) {
   for (auto [index, op] : llvm::enumerate(graph.ops)) {
@@ -300,6 +307,7 @@ std::string tandem::plan::printPlan(const StepGraph &graph,
   writeDecisions(graph, decisions, lines);
   writeArguments(graph, lines);
   writeOperators(graph, /*hasSources=*/decisions.search.empty(), lines);
+  writeRegions(graph, lines);
   return (kHeader + "\n" + text + "end ").str() +
          std::to_string(llvm::count(text, '\n')) + "\n";
 }

@@ -33,9 +33,17 @@ private:
   FailureOr<Place> parsePlace(StringRef text);
   FailureOr<unsigned> parseValue(StringRef place);
   LogicalResult readLine(StringRef text);
+  FailureOr<bool> readRegion(StringRef text,
+                             SmallVectorImpl<unsigned> &sources);
+  FailureOr<llvm::DenseSet<unsigned>> readRegions();
   LogicalResult readForms(StringRef text, StringRef kind, StringRef rest);
+  InFlightDiagnostic emitName(StringRef kind, StringRef digits, StringRef found,
+                              StringRef expected);
+  InFlightDiagnostic emitTwice(StringRef kind, StringRef digits);
   LogicalResult checkName(Place place, StringRef digits, StringRef found);
   LogicalResult applyArgument(unsigned number, StringRef forms);
+  FailureOr<unsigned> parseSource(StringRef start, StringRef &text,
+                                  unsigned numSources);
   LogicalResult applySource(OpNode &op, StringRef &text);
   LogicalResult applyOperator(unsigned number, StringRef signatures);
   LogicalResult emitExpected(StringRef found, StringRef expected);
@@ -104,6 +112,18 @@ FailureOr<unsigned> PlanReader::parseValue(StringRef place) {
 // Forms and signatures
 //===----------------------------------------------------------------------===//
 
+InFlightDiagnostic PlanReader::emitName(StringRef kind, StringRef digits,
+                                        StringRef found, StringRef expected) {
+  return emitError() << kind << " " << digits << " is '" << found.trim()
+                     << "', expected '" << expected
+                     << "', which has this number in the step";
+}
+
+InFlightDiagnostic PlanReader::emitTwice(StringRef kind, StringRef digits) {
+  return emitError() << kind << " " << digits
+                     << " has a line already, expected one";
+}
+
 /// A line that was changed by hand, but not its number, or the other way round,
 /// would change something else than was meant.
 LogicalResult PlanReader::checkName(Place place, StringRef digits,
@@ -114,9 +134,7 @@ LogicalResult PlanReader::checkName(Place place, StringRef digits,
                          : graph.ops[number].op->getName().getStringRef().str();
   if (found.trim() == expected)
     return success();
-  return emitError() << kind << " " << digits << " is '" << found.trim()
-                     << "', expected '" << expected
-                     << "', which has this number in the step";
+  return emitName(kind, digits, found, expected);
 }
 
 LogicalResult PlanReader::applyArgument(unsigned number, StringRef forms) {
@@ -138,6 +156,20 @@ LogicalResult PlanReader::applyArgument(unsigned number, StringRef forms) {
   return success();
 }
 
+/// Takes the number of `again N`, of a choice of so many sources.
+FailureOr<unsigned> PlanReader::parseSource(StringRef start, StringRef &text,
+                                            unsigned numSources) {
+  auto [digits, rest] = text.ltrim().split(' ');
+  unsigned source = 0;
+  if (digits.getAsInteger(10, source) || source == 0 || source >= numSources)
+    return emitError() << start << " " << digits
+                       << "', expected the number of one of its operands, from "
+                          "1 to "
+                       << numSources - 1;
+  text = rest.ltrim();
+  return source;
+}
+
 /// Takes `again N` from the front of what a line says of a choice.
 LogicalResult PlanReader::applySource(OpNode &op, StringRef &text) {
   if (!text.consume_front(kAgain))
@@ -148,17 +180,10 @@ LogicalResult PlanReader::applySource(OpNode &op, StringRef &text) {
   if (!op.isEither())
     return emitError() << start << "', expected it for '"
                        << nn::EitherOp::getOperationName() << "' only";
-  auto [digits, rest] = text.ltrim().split(' ');
-  unsigned source = 0;
-  if (digits.getAsInteger(10, source) || source == 0 ||
-      source >= op.operands.size())
-    return emitError() << start << " " << digits
-                       << "', expected the number of one of its operands, from "
-                          "1 to "
-                       << op.operands.size() - 1;
-  text = rest.ltrim();
-  op.source = source;
-  return success();
+  FailureOr<unsigned> source = parseSource(start, text, op.operands.size());
+  if (succeeded(source))
+    op.source = *source;
+  return source;
 }
 
 LogicalResult PlanReader::applyOperator(unsigned number, StringRef signatures) {
@@ -215,8 +240,7 @@ LogicalResult PlanReader::readForms(StringRef text, StringRef kind,
   if (failed(place))
     return failure();
   if (!seen.insert(*place).second)
-    return emitError() << kind << " " << digits
-                       << " has a line already, expected one";
+    return emitTwice(kind, digits);
   if (failed(checkName(*place, digits, name)))
     return failure();
   return kind == "argument" ? applyArgument(place->second, body)
@@ -339,8 +363,62 @@ LogicalResult PlanReader::readLine(StringRef text) {
   return word == "wait" ? readWait(rest.trim()) : readForms(text, word, rest);
 }
 
+/// Reads the line of a region's choice. False if it is another line.
+FailureOr<bool> PlanReader::readRegion(StringRef text,
+                                       SmallVectorImpl<unsigned> &sources) {
+  auto [head, rest] = text.split(": ");
+  auto [digits, name] = head.split(' ').second.split(' ');
+  int64_t id = -1;
+  if (!head.starts_with("operator ") || digits.getAsInteger(10, id))
+    return false;
+  auto choice = llvm::find_if(
+      graph.regions, [&](const RegionChoice &each) { return each.id == id; });
+  if (choice == graph.regions.end())
+    return false;
+  unsigned &source = sources[choice - graph.regions.begin()];
+  if (source > 0)
+    return emitTwice("operator", digits);
+  StringRef expected = nn::EitherOp::getOperationName();
+  if (name.trim() != expected)
+    return emitName("operator", digits, name, expected);
+  rest = rest.trim();
+  if (!rest.consume_front(kAgain))
+    return emitError() << "found '" << rest << "', expected '" << kAgain
+                       << " N'";
+  std::string start = (head + " takes '" + kAgain).str();
+  auto found = parseSource(start, rest, choice->op->getNumOperands());
+  if (failed(found))
+    return failure();
+  if (!rest.empty())
+    return emitError() << "found '" << rest << "' behind '" << kAgain << " "
+                       << *found << "', expected nothing";
+  source = *found;
+  return true;
+}
+
+/// What regions' choices take says what the graph has. A choice without a line
+/// takes what is saved.
+FailureOr<llvm::DenseSet<unsigned>> PlanReader::readRegions() {
+  SmallVector<unsigned> sources(graph.regions.size());
+  llvm::DenseSet<unsigned> found;
+  for (const auto &[number, text] : file.lines) {
+    line = number;
+    FailureOr<bool> isRegion = readRegion(text, sources);
+    if (failed(isRegion))
+      return failure();
+    if (*isRegion)
+      found.insert(number);
+  }
+  if (sources != graph.getRegionSources())
+    graph = graph.withSources(sources);
+  return found;
+}
+
 LogicalResult PlanReader::run() {
   Decisions &decisions = file.decisions;
+  auto regions = readRegions();
+  if (failed(regions))
+    return failure();
   // Kernels and stages are those of the pins under which it was found.
   auto pinned = tryPins(graph, decisions.pins);
   if (!pinned)
@@ -351,7 +429,7 @@ LogicalResult PlanReader::run() {
   graph.shareGroups(*pinned);
   for (const auto &[number, text] : file.lines) {
     line = number;
-    if (failed(readLine(text)))
+    if (!regions->contains(number) && failed(readLine(text)))
       return failure();
   }
   graph.findLeftOut();

@@ -26,9 +26,14 @@ void tandem::plan::cloneOperators(const StepGraph &graph,
   IRMapping map;
   for (auto [member, number] : llvm::enumerate(ops)) {
     Operation *op = graph.ops[number].op;
-    for (Value operand : op->getOperands())
-      if (!map.contains(operand))
-        map.map(operand, block.addArgument(operand.getType(), op->getLoc()));
+    for (auto [operand, value] :
+         llvm::zip(op->getOperands(), graph.ops[number].operands)) {
+      // What an operand is, a region may choose.
+      Value taken = graph.values[value].value;
+      if (!map.contains(taken))
+        map.map(taken, block.addArgument(taken.getType(), op->getLoc()));
+      map.map(operand, map.lookup(taken));
+    }
     if (auto either = dyn_cast<nn::EitherOp>(op)) {
       unsigned last = either.getSources().size() - 1;
       map.map(either.getResult(),

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ApplyPlan.h"
 #include "ExplainMemory.h"
 #include "ExplainPlan.h"
 #include "HidupPlan.h"
@@ -62,6 +63,9 @@ private:
   FailureOr<cost::Plan> findHidup(const search::SearchOptions &ofSearch);
   search::SearchResult chooseSources(const cost::Plan &preset);
   void fitPresets();
+  std::optional<cost::Plan> complete(const cost::Plan &plan) const;
+  std::optional<cost::Plan> planSaved(const StepGraph &first);
+  LogicalResult saveSums(cost::Plan &plan);
   FailureOr<Decisions> takePreset();
   void tellIdle();
   double getTimeLeft() const;
@@ -361,12 +365,94 @@ void Planner::tellIdle() {
     tellIdlePins(graph, pins, *cluster);
 }
 
+//===----------------------------------------------------------------------===//
+// Sums that regions make again
+//===----------------------------------------------------------------------===//
+
+/// Sources of the regions' choices that save what a region makes again and
+/// ranks sum.
+static SmallVector<unsigned> saveSummed(const StepGraph &planned) {
+  SmallVector<unsigned> sources = planned.getRegionSources();
+  auto isSummed = [&](unsigned value) {
+    return llvm::any_of(planned.values[value].uses, [&](const Use &use) {
+      spmd::Forms wanted = planned.getWanted(use);
+      for (unsigned axis = 0; axis < planned.mesh.getNumSpaceAxes(); ++axis)
+        if (planned.getForm(value, axis).isReduce() && !wanted[axis].isReduce())
+          return true;
+      return false;
+    });
+  };
+  for (auto [choice, source] : llvm::zip(planned.regions, sources))
+    if (choice.value >= 0 && isSummed(choice.value))
+      source = 0;
+  return sources;
+}
+
+/// A preset's with its stages and its price; a search's has them.
+std::optional<cost::Plan> Planner::complete(const cost::Plan &plan) const {
+  std::string error;
+  return options.search.empty()
+             ? completePreset(extraction->problem, plan, error)
+             : std::optional(plan);
+}
+
+/// The plan of `graph`, whose regions save more than those of `first`, with the
+/// same forms; a search goes on from it.
+std::optional<cost::Plan> Planner::planSaved(const StepGraph &first) {
+  ScopedDiagnosticHandler silent(graph.mesh.getContext(),
+                                 [](Diagnostic &) { return success(); });
+  Clock::time_point asked = begin;
+  if (failed(extract()))
+    return std::nullopt;
+  begin = asked;
+  StepGraph planned = graph;
+  takeSignatures(planned, first);
+  cost::Plan plan = convertPlan(planned, *extraction);
+  if (options.search.empty())
+    return plan;
+  starts.clear();
+  std::string error;
+  if (auto start = completePreset(extraction->problem, plan, error))
+    starts.push_back(std::move(*start));
+  if (failed(addStart(graph, *extraction, options, isOneOfMany, starts)))
+    return std::nullopt;
+  FailureOr<cost::Plan> found = find();
+  return failed(found) ? std::nullopt : std::optional(std::move(*found));
+}
+
+/// Where a region makes again what ranks sum, the plan that takes it of the
+/// forward pass, if that is cheaper and fits. `hidup` is the paper's.
+LogicalResult Planner::saveSums(cost::Plan &plan) {
+  StepGraph planned = graph;
+  applyPlan(planned, *extraction, plan);
+  SmallVector<unsigned> sources = saveSummed(planned);
+  if (sources == graph.getRegionSources() || options.search == kHidup)
+    return success();
+  std::optional<cost::Plan> old = complete(plan);
+  if (!old)
+    return success();
+  int64_t most = std::max(extraction->problem.memoryLimit, old->peak);
+  StepGraph own = std::exchange(graph, graph.withSources(sources));
+  std::unique_ptr<Extraction> first = std::move(extraction);
+  bool lacked = options.exchange.result->lacksMemory;
+  std::optional<cost::Plan> found = planSaved(planned);
+  options.exchange.result->lacksMemory = lacked;
+  std::optional<cost::Plan> priced = found ? complete(*found) : std::nullopt;
+  if (priced && priced->cost < old->cost && priced->peak <= most) {
+    plan = std::move(*found);
+    return success();
+  }
+  graph = std::move(own);
+  extraction = std::move(first);
+  return writeProblem(extraction->problem);
+}
+
 /// Takes the preset as it is: signatures alone decide, `shard` and `schedule`
 /// do as always. Says what it costs, if somebody asks.
 FailureOr<Decisions> Planner::takePreset() {
   StringRef preset = options.getPreset();
   auto signatures = planByPreset(graph, *extraction, preset);
-  if (failed(signatures))
+  if (failed(signatures) || failed(saveSums(*signatures)))
     return failure();
   applyPlan(graph, *extraction, *signatures);
   tellIdle();
@@ -400,7 +486,7 @@ FailureOr<Decisions> Planner::run(std::optional<cost::Plan> chosen) {
   if (options.search.empty())
     return takePreset();
   FailureOr<cost::Plan> plan = chosen ? std::move(*chosen) : find();
-  if (failed(plan))
+  if (failed(plan) || failed(saveSums(*plan)))
     return failure();
   applyPlan(graph, *extraction, *plan);
   tellIdle();

@@ -33,9 +33,8 @@ static void followReader(const StepGraph &graph, OpNode &op) {
         op.signatures[axis] = signature;
 }
 
-/// Gives `planned` the plan of the step `without` the offer: all is saved.
-/// Choices, and views of them, are as their readers want them.
-static void takeSignatures(StepGraph &planned, const StepGraph &without) {
+void tandem::plan::takeSignatures(StepGraph &planned,
+                                  const StepGraph &without) {
   for (auto [node, found] : llvm::zip(planned.arguments, without.arguments))
     node.forms = found.forms;
   for (OpNode &op : llvm::reverse(planned.ops))
@@ -82,8 +81,14 @@ LogicalResult tandem::plan::addStart(const StepGraph &graph,
     return failure();
   if (without)
     takeSignatures(planned, *without);
+  bool isOfSources = planned.getRegionSources() != graph.getRegionSources();
+  if (isOfSources) {
+    StepGraph read = std::exchange(planned, graph.onMesh(graph.mesh));
+    takeSignatures(planned, read);
+  }
   // Of other pins, or operators, whose stages are not those of this problem.
-  if (without || planned.getGroups().groupOf != graph.getGroups().groupOf) {
+  if (without || isOfSources ||
+      planned.getGroups().groupOf != graph.getGroups().groupOf) {
     planned.shareGroups(graph);
     file->decisions = Decisions();
   }

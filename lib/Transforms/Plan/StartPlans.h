@@ -14,6 +14,11 @@
 
 namespace tandem::plan {
 
+/// Gives `planned` the forms and signatures of another graph of its step, with
+/// fewer operators: without the offer to make values again, or what regions
+/// make again. What only `planned` has is as its readers want it.
+void takeSignatures(StepGraph &planned, const StepGraph &without);
+
 /// Adds the plan of the file that `options` name as a start, if they name one;
 /// fails with an error at the step if it is for another step or mesh. A start
 /// for another mesh is left out where the mesh `isOneOfMany`.

@@ -17,10 +17,11 @@ using namespace tandem::nn;
 using namespace tandem::spmd;
 using namespace tandem::plan;
 
-StepGraph::StepGraph(func::FuncOp step)
+StepGraph::StepGraph(func::FuncOp step, ArrayRef<unsigned> ofRegions)
     : step(step), hash(hashStep(step)),
       byId(std::make_shared<std::map<int64_t, unsigned>>()) {
   addArguments();
+  addRegions(ofRegions);
   addOperators();
   findOptional();
   findLeftOut();
@@ -91,22 +92,58 @@ void StepGraph::addArguments() {
   findParameters(arguments);
 }
 
-static bool makesSums(const Rule &rule) {
-  for (unsigned factor = 0; factor < rule.factors.size(); ++factor)
-    if (rule.factors[factor].splittable && rule.factors[factor].size > 1 &&
-        llvm::any_of(rule.getSplitSignature(factor).results,
-                     [](AxisForm form) { return form.isReduce(); }))
-      return true;
-  return false;
+static bool isOfRegion(Operation *op) {
+  return isa<EitherOp>(op) && isAgain(op);
+}
+
+/// Finds the choices of regions and, readers first, what nobody reads because
+/// of their sources.
+void StepGraph::addRegions(ArrayRef<unsigned> sources) {
+  Block &body = step.getBody().front();
+  for (EitherOp either : body.getOps<EitherOp>())
+    if (isOfRegion(either))
+      regions.push_back(
+          {either, getId(either).value_or(-1),
+           sources.empty() ? getSource(either) : sources[regions.size()]});
+  if (regions.empty())
+    return;
+  llvm::DenseSet<Value> read;
+  llvm::DenseSet<Operation *> left;
+  auto choice = regions.rbegin();
+  for (Operation &op : llvm::reverse(body)) {
+    bool isRead = llvm::any_of(
+        op.getResults(), [&](Value result) { return read.contains(result); });
+    bool isChoice = isOfRegion(&op);
+    if (isChoice && isRead)
+      read.insert(op.getOperand(choice->source));
+    choice += isChoice;
+    auto isLeft = [&](Operation *user) { return left.contains(user); };
+    if (isChoice || (!isRead && llvm::any_of(op.getUsers(), isLeft))) {
+      left.insert(&op);
+      unread.push_back(&op);
+    } else {
+      read.insert_range(op.getOperands());
+    }
+  }
 }
 
 void StepGraph::addOperators() {
   llvm::DenseMap<Value, unsigned> numbers;
+  llvm::SmallPtrSet<Operation *, 8> left(unread.begin(), unread.end());
+  auto choice = regions.begin();
   for (auto [index, node] : llvm::enumerate(values))
     numbers[node.value] = index;
   Block &body = step.getBody().front();
   ops.reserve(body.getOperations().size());
   for (Operation &op : body) {
+    if (isOfRegion(&op)) {
+      auto source = numbers.find(op.getOperand(choice->source));
+      if (source != numbers.end())
+        numbers[op.getResult(0)] = choice->value = source->second;
+      ++choice;
+    }
+    if (left.contains(&op))
+      continue;
     unsigned number = ops.size();
     for (auto [index, operand] : llvm::enumerate(op.getOperands()))
       values[numbers[operand]].uses.push_back(
@@ -136,7 +173,7 @@ void StepGraph::addOperators() {
     };
     bool isSummed =
         node.pass == PassKind::Update &&
-        (makesSums(node.rule) || llvm::any_of(node.rule.linear, hasSum));
+        (node.rule.makesSums() || llvm::any_of(node.rule.linear, hasSum));
     for (auto [index, result] : llvm::enumerate(op.getResults())) {
       unsigned value = values.size();
       numbers[result] = value;

@@ -77,6 +77,17 @@ struct OpNode {
   bool isEither() const { return mlir::isa<nn::EitherOp>(op); }
 };
 
+/// An `nn.either` of a checkpointed region (`tandem-offer-saved`). It is no
+/// operator of the graph: its readers read its source.
+struct RegionChoice {
+  nn::EitherOp op;
+  /// `nn.id`, -1 without one.
+  int64_t id = -1;
+  unsigned source = 0;
+  /// The source's value; -1 where nobody reads the choice.
+  int value = -1;
+};
+
 struct ArgumentNode {
   Role role;
   llvm::StringRef name;
@@ -109,13 +120,24 @@ std::string printShape(mlir::RankedTensorType type);
 
 class StepGraph {
 public:
-  /// On no mesh; groups the operators.
-  explicit StepGraph(mlir::func::FuncOp step);
+  /// On no mesh; groups the operators. Of its regions' choices these sources
+  /// are taken, or what the step says.
+  explicit StepGraph(mlir::func::FuncOp step,
+                     llvm::ArrayRef<unsigned> ofRegions = {});
   StepGraph(mlir::func::FuncOp step, spmd::MeshAttr mesh)
       : StepGraph(StepGraph(step).onMesh(mesh)) {}
 
   /// The same step on a mesh: everything is `full`.
   StepGraph onMesh(spmd::MeshAttr mesh) const;
+  /// The same step on the same mesh, with these sources of its regions'
+  /// choices: everything is `full`.
+  StepGraph withSources(llvm::ArrayRef<unsigned> ofRegions) const {
+    return StepGraph(step, ofRegions).onMesh(mesh);
+  }
+  llvm::SmallVector<unsigned> getRegionSources() const {
+    return llvm::map_to_vector(
+        regions, [](const RegionChoice &choice) { return choice.source; });
+  }
 
   mlir::func::FuncOp step;
   /// Of what the step computes (Analysis/HashStep.h).
@@ -126,6 +148,10 @@ public:
   std::vector<ValueNode> values;
   std::vector<ArgumentNode> arguments;
   std::vector<ResultNode> results;
+  std::vector<RegionChoice> regions;
+  /// Of the step, but not of the graph: choices of regions, and what nobody
+  /// reads because of them.
+  llvm::SmallVector<mlir::Operation *, 0> unread;
 
   /// Shared by all graphs of the step that have the same pins.
   const OperatorGroups &getGroups() const { return *groups; }
@@ -190,6 +216,7 @@ public:
 
 private:
   void addArguments();
+  void addRegions(llvm::ArrayRef<unsigned> sources);
   void addOperators();
   void findOptional();
   void addResults();

@@ -32,6 +32,8 @@ private:
   void addCopies();
   void addStages();
   void write();
+  void writeUniform(Operation *op, ArrayRef<AxisForm> forms);
+  void writeRegions();
 
   const StepGraph &graph;
   const Decisions &decisions;
@@ -93,6 +95,38 @@ void Writer::addStages() {
       function.inTurn.push_back(stages.get(stage.part));
 }
 
+/// In one form throughout per axis, or `full` where it has no such signature.
+void Writer::writeUniform(Operation *op, ArrayRef<AxisForm> forms) {
+  SmallVector<Signature> signatures(forms.size());
+  Rule rule = cast<SignatureOpInterface>(op).getRule();
+  for (unsigned axis : graph.mesh.getLayoutOrder()) {
+    auto set = [&](AxisForm form) {
+      signatures[axis].operands.assign(op->getNumOperands(), form);
+      signatures[axis].results.assign(op->getNumResults(), form);
+    };
+    set(forms[axis]);
+    if (failed(rule.split(signatures[axis], graph.mesh.getSize(axis))))
+      set(AxisForm::full());
+  }
+  Planned planned;
+  planned.signatures = SignaturesAttr::get(context, signatures);
+  setPlanned(op, planned);
+}
+
+/// What is not in the graph: `shard` removes it, and `accumulate` makes loops
+/// of choices as well.
+void Writer::writeRegions() {
+  for (Operation *op : graph.unread)
+    writeUniform(op, Forms(graph.mesh.getNumAxes(), AxisForm::full()));
+  for (const RegionChoice &choice : graph.regions) {
+    nn::EitherOp either = choice.op;
+    if (choice.value >= 0)
+      writeUniform(either, graph.getForms(choice.value));
+    if (choice.source != nn::getSource(either))
+      setInteger(either, nn::kSourceAttrName, choice.source);
+  }
+}
+
 /// The attributes of a function's arguments are one list, set at once.
 void Writer::write() {
   func::FuncOp step = graph.step;
@@ -103,6 +137,7 @@ void Writer::write() {
     if (op.source > 0)
       setInteger(op.op, nn::kSourceAttrName, op.source);
   }
+  writeRegions();
   editArgAttrs(step, [&](unsigned index, NamedAttrList &attributes) {
     setPlanned(attributes, arguments[index], context);
   });

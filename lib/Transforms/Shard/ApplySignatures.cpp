@@ -49,8 +49,7 @@ private:
   LogicalResult applyToResults(func::FuncOp step);
   Value findMade(Value value, const Forms &forms, std::optional<PassKind> pass,
                  std::optional<int64_t> loop) const;
-  Value findKept(Value value, const Forms &forms,
-                 std::optional<int64_t> loop) const;
+  Value findKept(Value value, const Forms &forms, const Reader &reader) const;
   Value getSource(Value value, const Copy *copy, const Reader &reader);
   Value sumOverTime(Value value, const Forms &forms);
   Value build(Value value, Value source, const Forms &forms,
@@ -142,9 +141,24 @@ Value ApplySignaturesPass::findMade(Value value, const Forms &forms,
   return {};
 }
 
-/// The copy that an earlier pass made and keeps.
+/// Whether a change to `forms` finishes a sum.
+static bool isSummed(Value value, const Forms &forms, MeshAttr mesh) {
+  return llvm::any_of(
+      llvm::zip(getForms(value.getType(), mesh), forms), [](const auto &axis) {
+        return std::get<0>(axis).isReduce() && !std::get<1>(axis).isReduce();
+      });
+}
+
+/// The copy that an earlier pass made and keeps. Without stages that is each
+/// finished sum: it is held instead of its terms.
 Value ApplySignaturesPass::findKept(Value value, const Forms &forms,
-                                    std::optional<int64_t> loop) const {
+                                    const Reader &reader) const {
+  std::optional<int64_t> loop = reader.loop;
+  if (!reader.stage && isSummed(value, forms, mesh))
+    for (PassKind pass : {PassKind::Forward, PassKind::Backward})
+      if (reader.pass > pass)
+        if (Value kept = findMade(value, forms, pass, loop))
+          return kept;
   for (const Copy &copy : copies.getCopies(value))
     if (copy.isKept && copy.path.back() == forms)
       if (Value kept =
@@ -184,7 +198,7 @@ Value ApplySignaturesPass::getSource(Value value, const Copy *copy,
   if (Value source =
           findMade(value, copy->path.front(), reader.pass, reader.loop))
     return source;
-  if (Value source = findKept(value, copy->path.front(), reader.loop))
+  if (Value source = findKept(value, copy->path.front(), reader))
     return source;
   // Copies of copies: a plan that was edited may name them in a circle.
   if (!reader.stage || depth > copies.getCopies(value).size())
@@ -274,7 +288,7 @@ Value ApplySignaturesPass::reform(Value value, const Forms &forms,
     lowerStage(known, reader.stage);
     return known;
   }
-  if (Value kept = findKept(value, forms, reader.loop))
+  if (Value kept = findKept(value, forms, reader))
     return kept;
   const Copy *copy = copies.find(value, forms, reader.pass);
   Value source = value;

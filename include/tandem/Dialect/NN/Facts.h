@@ -54,9 +54,10 @@ inline std::optional<int64_t> getStrand(mlir::Operation *op) {
 /// Whether it makes again what another operator made.
 inline bool isAgain(mlir::Operation *op) { return op->hasAttr(kAgainAttrName); }
 
-/// The number of the operand that the plan chose for an `nn.either`.
+/// The number of the operand that the plan chose for an `nn.either`; a region's
+/// makes again what it was not told to save.
 inline unsigned getSource(mlir::Operation *either) {
-  return getInteger(either, kSourceAttrName).value_or(0);
+  return getInteger(either, kSourceAttrName).value_or(isAgain(either));
 }
 
 /// The attributes of what takes the place of `reform`, marked as a part of a

@@ -81,6 +81,9 @@ struct Rule {
   /// The signature of splitting `factor`.
   Signature getSplitSignature(unsigned factor) const;
 
+  /// Whether some split leaves a result to be summed.
+  bool makesSums() const;
+
   /// All signatures for an axis of `axisSize` points but those that are placed
   /// (`isPlaced`); all-`full` comes first.
   llvm::SmallVector<Signature> enumerate(int64_t axisSize) const;

@@ -60,6 +60,18 @@ def OfferRecomputationPass : Pass<"tandem-offer-recomputation", "::mlir::func::F
   }];
 }
 
+def OfferSavedPass : Pass<"tandem-offer-saved", "::mlir::func::FuncOp"> {
+  let summary = "Offers sums of the forward pass to regions that make them again";
+  let description = [{
+    A sum that a region makes again, and that the forward pass made of the same
+    operands, is followed by an `nn.either` of both, with `nn.again`. Sums are
+    results that a plan may leave to be summed over ranks: those of products,
+    and of what is linear in them. Source 1, what is made again, is taken unless
+    a plan says otherwise. Where operators have an `nn.id`, choices have numbers
+    behind all of them.
+  }];
+}
+
 def OrderSumsPass : Pass<"tandem-order-sums", "::mlir::func::FuncOp"> {
   let summary = "Adds products before other terms in sums of three terms or more";
   let description = [{
