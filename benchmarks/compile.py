@@ -9,6 +9,8 @@ Compiles a gpt of tiny width, so that only the number of operators matters:
   The exponent of a stage is the slope of the logarithm of its seconds over that of the layers: 1 is linear, 2 is
   quadratic. Seconds are the least of the runs, which is closest to an idle machine. 48 layers have a time limit.
 * *many commands*: 48 layers, `--plan data-parallel --micro 16`, 42,000 launches, up to `lower`.
+* *pipeline*: 48 layers, `--mesh pipe=8 --sections 8 --accumulate 32`, with an empty cache and again with that of the
+  first run, which has a time limit.
 """
 
 import math
@@ -21,11 +23,13 @@ from harness import BUILD, ROOT, Report, export, make_parser, measure_process
 
 LAYERS = [12, 24, 48, 96]
 GROWTH = ["--mesh", "data=4", "--plan", "zero", "--micro", "2"]
+PIPELINE = ["--mesh", "pipe=8", "--sections", "8", "--accumulate", "32"]
 MANY = ["--mesh", "data=4", "--plan", "data-parallel", "--micro", "16"]
 # Sixteen microbatches on four devices divide a batch of 64.
 MANY_BATCH = 64
+PIPELINE_BATCH = 32
 # Seconds on two cores, and the largest exponent of a stage.
-COLD_LIMIT, LOWER_LIMIT, EXPONENT_LIMIT = 8, 5, 1.15
+COLD_LIMIT, LOWER_LIMIT, PIPELINE_LIMIT, EXPONENT_LIMIT = 8, 5, 15, 1.15
 # A stage below this takes what starting takes; its exponent says nothing: s.
 SHORTEST = 0.02
 
@@ -39,12 +43,12 @@ def export_layers(layers, folder, *settings):
     return step
 
 
-def compile_step(step, *options):
-    """Seconds of stages and of the process, whose cache of kernels is empty."""
-    with tempfile.TemporaryDirectory() as cache:
+def compile_step(step, *options, cache=None):
+    """Seconds of stages and of the process; without `cache`, that of kernels is empty."""
+    with tempfile.TemporaryDirectory() as empty:
         row = measure_process(
             [BUILD / "bin/tandem-compile", step, *options, "--times"],
-            dict(os.environ, TANDEM_CACHE_DIR=cache),
+            dict(os.environ, TANDEM_CACHE_DIR=cache or empty),
         )
     stages = re.findall(r"^ *([\d.]+) s  (\w+)$", row.pop("text"), re.M)
     return row | {f"{stage}_s": float(seconds) for seconds, stage in stages}
@@ -77,6 +81,14 @@ def measure_many(runs, folder):
     step = export_layers(48, folder, f"batch={MANY_BATCH}")
     options = [*MANY, "--stop-after", "lower", "-o", os.devnull]
     return take_least([compile_step(step, *options) for _ in range(runs)])
+
+
+def measure_pipeline(folder):
+    """A row with cold kernels, and one with warm ones."""
+    step = export_layers(48, folder, f"batch={PIPELINE_BATCH}")
+    with tempfile.TemporaryDirectory() as cache:
+        options = [*PIPELINE, "-o", folder / "out.tdm"]
+        return [{"layers": 48} | compile_step(step, *options, cache=cache) for _ in range(2)]
 
 
 def print_table(title, rows):
@@ -113,6 +125,11 @@ def main():
         report.add(title, many)
         print_table(title, many)
         report.limit("lower", many[0]["lower_s"], LOWER_LIMIT, "s")
+        pipeline = measure_pipeline(folder)
+        title = f"gpt of tiny width, {' '.join(PIPELINE)}, cold and warm kernels: seconds"
+        report.add(title, pipeline)
+        print_table(title, pipeline)
+        report.limit("pipeline, warm kernels", pipeline[1]["process_s"], PIPELINE_LIMIT, "s")
     report.finish(options)
 
 
