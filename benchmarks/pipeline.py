@@ -3,7 +3,7 @@
 prediction    five pipelines over four hosts at 1 Gbit/s: predicted and measured seconds of a step
 peers         losses of torch.distributed.pipelining, computed; then its steps with sleeping modules of the same seconds
 
-Computation is timed (tandem-run --times). Interleaved orders are those of torch's schedule. Leaves Programs and traces in build/bench/pipeline.
+Computation is timed (tandem-run --times). Leaves Programs and traces in build/bench/pipeline.
 """
 
 import json
@@ -80,9 +80,7 @@ BESIDE_PEERS = (
 
 
 class PipelineBed(Bed):
-    """A bed whose Programs are pipelines; `orders` are files, by name."""
-
-    orders = {}
+    """A bed whose Programs are pipelines."""
 
     def compile_case(self, case, model):
         from tandem.session.compile import compile_module
@@ -93,7 +91,7 @@ class PipelineBed(Bed):
             mesh=f"pipe={self.network.hosts}",
             accumulate=case.microbatches,
             pins=list(case.pins()),
-            order=self.orders.get(case.order, case.order),
+            order=case.order,
         )
         sections = "".join(map(str, case.layers))
         name = f"{case.model}-{model.sizes['layers']}-{sections}-{case.order}-{case.microbatches}"
@@ -186,21 +184,11 @@ def ask(peers, case, sizes, **request):
     )
 
 
-def write_order(bed, peers, case, sizes):
-    """The order of torch's schedule, for a case that no name of ours has."""
-    rows = ask(peers, case, sizes, order=True, actions=[[0, 0]] * len(case.layers))["order"]
-    path = bed.folder / f"{case.order}.csv"
-    path.write_text("".join(",".join(row) + "\n" for row in rows))
-    bed.orders = {case.order: str(path)}
-
-
 def compare_losses(bed, peers):
     """Ends the process where Tandem's and those of torch.distributed.pipelining differ."""
     model, rows = Model("llama", bed.folder, **SMALL), []
     for order, layers in (("1f1b", EVEN), ("gpipe", EVEN), ("interleaved", INTERLEAVED)):
         case = Case("llama", 4, order, layers)
-        if order == "interleaved":
-            write_order(bed, peers, case, model.sizes)
         compiled = bed.compile_case(case, model)
         command = [BUILD / "bin/tandem-run", compiled.program, "--data", model.data]
         own = re.findall(r"loss (\S+)", bed.run([*command, "--steps", STEPS])[0])
@@ -214,8 +202,6 @@ def compare_losses(bed, peers):
 
 
 def measure_beside(bed, peers, case, model):
-    if case.order == "interleaved":
-        write_order(bed, peers, case, model.sizes)
     compiled = bed.compile_case(case, model)
     actions = get_actions(bed, compiled, case, bed.predict(compiled))
     own = bed.measure(compiled, SCALE)

@@ -268,17 +268,6 @@ def get_held(program):
     return own, arenas
 
 
-def write_order(order, points, microbatches, folder):
-    """The options of an order: those that have no name have two sections per point."""
-    if order in ("1f1b", "gpipe"):
-        return ["--order", order, "--sections", points]
-    import pipeline_matrix
-
-    path = folder / f"{order}.csv"
-    path.write_text(pipeline_matrix.write_order(order, points, microbatches))
-    return ["--order", path, "--sections", 2 * points]
-
-
 def measure(step, points, microbatches, order, folder):
     program = folder / "step.tdm"
     text = measure_process(
@@ -289,9 +278,14 @@ def measure(step, points, microbatches, order, folder):
             f"pipe={points}",
             "--accumulate",
             microbatches,
+            "--order",
+            order,
+            "--no-locations",
+            "--print-after",
+            "localize,lower",
+            "-o",
+            program,
         ]
-        + write_order(order, points, microbatches, folder)
-        + ["--no-locations", "--print-after", "localize,lower", "-o", program]
     )["text"]
     _, localized, lowered = re.split(r"(?m)^module attributes", text)
     arenas = dict(re.findall(r"module @(\S+) attributes \{sched\.arena = (\d+)", lowered))

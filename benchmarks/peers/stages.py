@@ -3,7 +3,7 @@
 {"schedule": "Schedule1F1B", "sizes": {...}, "microbatches": 8, "layers": [2, 2, 2, 2], "steps": 7, ...}
 
 With "actions", seconds of [F, B] of each section, and "update", seconds of each point, modules sleep: rank 0 answers
-with the seconds of steps. Without, they compute: it answers with losses. With "order": the order. Section s is on point s modulo the hosts.
+with the seconds of steps. Without, they compute: it answers with losses. Section s is on point s modulo the hosts.
 """
 
 import time
@@ -91,9 +91,6 @@ def run(request):
     file = load_model_file(ROOT / "examples/llama.py", None, sizes, "float32")
     sections = list(make_sections(request, file, None if timed else file.make_model(), clock))
     schedule = make_schedule(request, sections)
-    if "order" in request:
-        rows = schedule.pipeline_order
-        return {"order": [[str(a or "") for a in rows[point]] for point in sorted(rows)]}
     step = Step(schedule, sections)
     batches = file.batches(request["steps"] + (WARM_UP if timed else 0))
     if not timed:

@@ -10,7 +10,7 @@
 #include "tandem/Cost/Cluster.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 #include "tandem/Dialect/Sched/Points.h"
-#include "tandem/Orders/Order.h"
+#include "tandem/Orders/Schedules.h"
 #include "tandem/Support/ByteSize.h"
 #include "tandem/Support/FormText.h"
 #include "tandem/Support/TextFile.h"
@@ -103,7 +103,9 @@ private:
   std::optional<PipeLines> lines;
   /// What asks for a pipe axis.
   std::string who;
-  /// What the file of an order says; nothing of an order with a name.
+  /// Of an order with a name.
+  const orders::Schedule *schedule = nullptr;
+  /// What the file of an order says.
   std::optional<orders::Order> order;
 };
 } // namespace
@@ -206,19 +208,21 @@ bool PipeTaker::findAxis() {
 
 /// Leaves an order with a name to the pass.
 bool PipeTaker::readOrder() {
-  pipe.order = options.order.empty() ? orders::getNamedOrders().front().name
+  pipe.order = options.order.empty() ? orders::getSchedules().front().name
                                      : options.order;
   if (lines) {
     pipe.order =
         lines->order.empty() ? options.planFile + " rows" : lines->order;
     pipe.rows = lines->rows;
-  } else if (!orders::findNamedOrder(pipe.order)) {
+  }
+  schedule = orders::findSchedule(pipe.order);
+  if (!schedule && pipe.rows.empty()) {
     std::string why;
     auto text = readTextFile(pipe.order, why);
     if (!text)
       return fail("cannot read the order '" + pipe.order + "': " + why +
                   "; expected the file of an order, or " +
-                  orders::listNamedOrders());
+                  orders::listSchedules());
     pipe.rows = std::move(*text);
   }
   return pipe.rows.empty() || parseRows();
@@ -236,14 +240,15 @@ bool PipeTaker::parseRows() {
   return true;
 }
 
-/// The point of each section: that in whose row it stands, or else the next one
-/// in turn.
+/// The point of each section: that of the schedule, or that in whose row it
+/// stands.
 std::optional<std::vector<unsigned>> PipeTaker::findPlaces(size_t number) {
-  std::vector<unsigned> places;
-  for (size_t section = 0; section < number; ++section)
-    places.push_back(section % pipe.points);
-  if (!order)
+  std::vector<unsigned> places(number);
+  if (schedule) {
+    for (size_t section = 0; section < number; ++section)
+      places[section] = schedule->getPoint(section, pipe.points);
     return places;
+  }
   std::vector<bool> isFound(number);
   for (auto [point, row] : llvm::enumerate(order->points))
     for (const orders::Action &action : row) {
@@ -274,12 +279,12 @@ static size_t countSections(const orders::Order &order) {
   return number;
 }
 
-/// Globs of parameters, or a number; without either a section for each point,
-/// or as many as the order has.
+/// Globs of parameters, or a number; without either as many as the order has.
 bool PipeTaker::takeSections() {
   if (!pipe.sections.empty())
     return true; // of pins, or lines
-  size_t number = order ? countSections(*order) : pipe.points;
+  size_t number =
+      order ? countSections(*order) : schedule->getDefaultSections(pipe.points);
   bool isNumber =
       options.sections.empty() ||
       (options.sections.size() == 1 &&
@@ -341,7 +346,7 @@ std::optional<Pipe> PipeTaker::run() {
   }
   // The stages in front of the points know the orders that have a name.
   options.order = order && orders::runsForwardFirst(*order)
-                      ? orders::getForwardFirstOrder().name
+                      ? orders::getForwardFirstSchedule().name
                       : pipe.order;
   return std::move(pipe);
 }

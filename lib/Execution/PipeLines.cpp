@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "PipeLines.h"
-#include "tandem/Orders/Order.h"
+#include "tandem/Orders/Schedules.h"
 #include "tandem/Support/TextFile.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -82,9 +82,8 @@ bool LineReader::readOrder(StringRef word, StringRef rest) {
                 "'row' for each point");
   if (word == "row")
     lines.rows += (rest + "\n").str();
-  else if (!orders::findNamedOrder(rest))
-    return fail("order is '" + rest + "', expected " +
-                orders::listNamedOrders());
+  else if (!orders::findSchedule(rest))
+    return fail("order is '" + rest + "', expected " + orders::listSchedules());
   else
     lines.order = rest.str();
   return true;

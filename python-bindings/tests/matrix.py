@@ -188,12 +188,10 @@ def pipeline_options(case):
     if not case.points:
         return {}
     if case.order in pipeline_matrix.NAMED_ORDERS:
-        return {"accumulate": case.accumulate, "order": case.order, "sections": case.points}
-    text = pipeline_matrix.write_order(case.order, case.points, case.accumulate)
+        return {"accumulate": case.accumulate, "order": case.order}
     path = Path(tempfile.gettempdir()) / f"tandem-order-{os.getpid()}.csv"
-    path.write_text(text)
-    sections = len(pipeline_matrix.place(case.order, case.points))
-    return {"accumulate": case.accumulate, "order": path, "sections": sections}
+    path.write_text(pipeline_matrix.write_vee(case.points, case.accumulate))
+    return {"accumulate": case.accumulate, "order": path}
 
 
 def subject_of(case, steps=3):

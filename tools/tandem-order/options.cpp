@@ -9,6 +9,7 @@
 
 #include "../common/arguments.h"
 
+#include <algorithm>
 #include <charconv>
 
 namespace tandem::order {
@@ -18,10 +19,10 @@ using rt::Status;
 
 std::string usage() {
   return R"(usage: tandem-order ORDER.csv [options]
-       tandem-order --make NAME --points N --microbatches N
+       tandem-order --make NAME --points N --microbatches N [--sections-per-point N]
 
 Checks the order of a pipeline and prints how long a step takes, what waits and
-what each point holds of activations (docs/pipelines.md). '-' reads standard
+what each point holds of activations (docs/orders.md). '-' reads standard
 input.
 
   --costs F,I,W[,C]  seconds of each section's F, I and W, and of a value between
@@ -30,11 +31,14 @@ input.
   --microbatches N   number of microbatches (as many as the order names)
   --limit N[,N...]   what every point, or each one, may hold of activations
   --columns N        width of the timeline (100)
-  --make NAME        print the order of this name: )" +
-         orders::listNamedOrders() + R"(
+  --make NAME        print the order of this name
   --points N         of --make: number of points
+  --sections-per-point N
+                     of --make: for interleaved, aiao and interleaved-zb (2)
   --help             print this text
-)";
+
+Names of orders: )" +
+         orders::listSchedules() + "\n";
 }
 
 namespace {
@@ -87,6 +91,9 @@ Status parseOption(Arguments &arguments, Options &options) {
     return arguments.takeValue(options.made);
   if (name == "--points")
     return arguments.takeNumber(1, orders::kMaxNumber, options.numPoints);
+  if (name == "--sections-per-point")
+    return arguments.takeNumber(1, orders::kMaxNumber,
+                                options.sectionsPerPoint);
   if (name == "--microbatches")
     return arguments.takeNumber(1, orders::kMaxNumber, options.numMicrobatches);
   if (name == "--columns")
@@ -100,18 +107,22 @@ Status parseOption(Arguments &arguments, Options &options) {
 }
 
 Status checkMade(const Options &options) {
-  if (!orders::findNamedOrder(options.made))
+  if (!orders::findSchedule(options.made))
     return Status::error("--make is '" + options.made + "', expected " +
-                         orders::listNamedOrders());
+                         orders::listSchedules());
   if (!options.input.empty() || options.costs || !options.sections.empty() ||
       !options.limits.empty())
-    return Status::error("found more than --points and --microbatches beside "
-                         "--make, expected to print an order alone");
+    return Status::error(
+        "found more than --points, --microbatches and --sections-per-point "
+        "beside --make, expected to print an order alone");
   if (options.numPoints == 0 || options.numMicrobatches == 0)
     return Status::error("--make needs --points and --microbatches");
-  if (options.numPoints * options.numMicrobatches > kMostActions)
-    return Status::error("found " + std::to_string(options.numPoints) +
-                         " points and " +
+  // No product of two overflows.
+  int64_t sections =
+      options.numPoints * std::max<int64_t>(1, options.sectionsPerPoint);
+  if (sections > kMostActions / options.numMicrobatches)
+    return Status::error("found " + std::to_string(sections) +
+                         " sections and " +
                          std::to_string(options.numMicrobatches) +
                          " microbatches, expected a product of at most " +
                          std::to_string(kMostActions));
@@ -124,8 +135,11 @@ Status check(const Options &options) {
   if (options.input.empty())
     return Status::error(
         "found no order, expected 'tandem-order ORDER.csv', see --help");
-  if (options.numPoints > 0)
-    return Status::error("found --points without --make, which reads it");
+  if (options.numPoints > 0 || options.sectionsPerPoint > 0)
+    return Status::error(
+        std::string("found ") +
+        (options.numPoints > 0 ? "--points" : "--sections-per-point") +
+        " without --make, which reads it");
   if (options.costs && !options.sections.empty())
     return Status::error("found --costs and --sections, expected one of them");
   return Status::success();

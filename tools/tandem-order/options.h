@@ -9,6 +9,7 @@
 #define TANDEM_TOOLS_TANDEM_ORDER_OPTIONS_H
 
 #include "tandem/Orders/Partition.h"
+#include "tandem/Orders/Schedules.h"
 #include "tandem_rt/status.h"
 
 namespace tandem::order {
@@ -20,7 +21,7 @@ struct Options {
   std::string made;
   std::optional<orders::EqualCosts> costs;
   /// 0 for none.
-  int64_t numPoints = 0, numMicrobatches = 0;
+  int64_t numPoints = 0, numMicrobatches = 0, sectionsPerPoint = 0;
   int64_t numColumns = 100;
   /// What each point may hold of activations: one for all, or one each.
   std::vector<double> limits;

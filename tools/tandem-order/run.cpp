@@ -104,21 +104,29 @@ void printSimulation(const Partition &partition, const Order &order,
         stdout);
 }
 
-Order make(const Options &options) {
-  return findNamedOrder(options.made)
-      ->make(options.numPoints, options.numMicrobatches);
+std::optional<Order> make(const Options &options, std::string &error) {
+  const Schedule &schedule = *findSchedule(options.made);
+  unsigned points = options.numPoints;
+  unsigned sections = options.sectionsPerPoint
+                          ? points * options.sectionsPerPoint
+                          : schedule.getDefaultSections(points);
+  return schedule.make({points, sections, unsigned(options.numMicrobatches)},
+                       error);
 }
 } // namespace
 
 Status run(const Options &options) {
+  std::string error;
   if (!options.made.empty()) {
-    fputs(print(make(options)).c_str(), stdout);
+    std::optional<Order> made = make(options, error);
+    if (!made)
+      return Status::error(error);
+    fputs(print(*made).c_str(), stdout);
     return Status::success();
   }
   Expected<std::string> text = readFile(options.input);
   if (!text.ok())
     return text.status();
-  std::string error;
   std::optional<Order> order = parseOrder(*text, options.input, error);
   if (!order)
     return Status::error(error);

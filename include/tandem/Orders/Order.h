@@ -16,7 +16,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -78,36 +77,6 @@ std::optional<Order> parseOrder(std::string_view text, std::string_view name,
 
 /// One more than the largest microbatch of the order; 0 if it has no action.
 unsigned countMicrobatches(const Order &order);
-
-/// All forward passes, then all backward passes, of a section per point (GPipe,
-/// Huang et al., 2019). Both numbers are 1 to `kMaxNumber`.
-Order makeGpipe(unsigned numPoints, unsigned numMicrobatches);
-
-/// One forward and one backward pass in turn (1F1B, Narayanan et al., 2019):
-/// point i begins with `numPoints - i` forward passes, which is also the number
-/// of microbatches whose activations it holds at most.
-Order make1F1B(unsigned numPoints, unsigned numMicrobatches);
-
-/// A row of Orders.def.
-struct NamedOrder {
-  std::string_view name;
-  Order (*make)(unsigned numPoints, unsigned numMicrobatches);
-
-  /// Whether each point runs all its forward passes before any backward pass.
-  bool runsForwardFirst() const;
-};
-
-/// All orders with a name; the first one is that of a pipeline that names none.
-std::span<const NamedOrder> getNamedOrders();
-
-/// Null for another name.
-const NamedOrder *findNamedOrder(std::string_view name);
-
-/// The first one that runs forward passes first.
-const NamedOrder &getForwardFirstOrder();
-
-/// `1f1b or gpipe`.
-std::string listNamedOrders();
 
 /// The forward passes of all sections, of which section i lies on point
 /// `places[i]`: an evaluation.

@@ -161,10 +161,11 @@ inline constexpr std::string_view kPipelinePreset =
 
 const std::vector<PresetInfo> &getPresetTable();
 
-/// The names of Orders.def, with commas between.
+/// The names of Schedules.def, with commas between.
 inline constexpr std::string_view kOrderNames = std::string_view(
-#define TANDEM_ORDER(NAME, MAKER) "," NAME
-#include "tandem/Support/Orders.def"
+#define TANDEM_SCHEDULE(NAME, WRITER, PLACEMENT, SECTIONS, MICROBATCHES)       \
+  "," NAME
+#include "tandem/Support/Schedules.def"
                                                     )
                                                     .substr(1);
 

@@ -23,7 +23,7 @@
 #include "tandem/Analysis/StepBody.h"
 #include "tandem/Analysis/TensorType.h"
 #include "tandem/Dialect/NN/NN.h"
-#include "tandem/Orders/Order.h"
+#include "tandem/Orders/Schedules.h"
 #include "tandem/Transforms/Accumulate/Accumulate.h"
 #include "llvm/ADT/DenseSet.h"
 
@@ -231,7 +231,7 @@ OpSet LoopFormer::getSlice(ArrayRef<Value> roots) const {
 
 /// Whether a point holds what all microbatches make.
 static bool holdsAll(StringRef order) {
-  const orders::NamedOrder *named = orders::findNamedOrder(order);
+  const orders::Schedule *named = orders::findSchedule(order);
   return named && named->runsForwardFirst();
 }
 
@@ -256,10 +256,11 @@ LogicalResult LoopFormer::verifySlice(Operation *join,
                    "rows that are shifted or chosen?)")
          << ", and would be computed once more for it; expected rows that do "
             "not depend on one another, or "
-         << (order.empty() ? "accumulate=1"
-                           : ("order '" +
-                              Twine(orders::getForwardFirstOrder().name) + "'")
-                                 .str());
+         << (order.empty()
+                 ? "accumulate=1"
+                 : ("order '" + Twine(orders::getForwardFirstSchedule().name) +
+                    "'")
+                       .str());
 }
 
 LogicalResult LoopFormer::fillLoops() {

@@ -10,6 +10,7 @@
 #include "tandem/Analysis/Loops.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
+#include "tandem/Orders/Schedules.h"
 #include "tandem/Orders/VerifyOrder.h"
 #include "tandem/Support/TextFile.h"
 #include <set>
@@ -27,25 +28,32 @@ static bool hasBackward(func::FuncOp step) {
                       [](Operation &op) { return isBackward(&op); });
 }
 
-/// The order with a name, of a section per point.
+/// The order with a name. Sections may lie on other points than the schedule's,
+/// as long as the same ones share a point.
 static FailureOr<orders::Order> makeNamed(func::FuncOp step,
                                           ArrayRef<int64_t> places,
                                           int64_t numPoints, int64_t count,
-                                          const orders::NamedOrder &named) {
+                                          const orders::Schedule &named) {
   if (!places.empty() && !hasBackward(step))
     return orders::makeForward({places.begin(), places.end()}, numPoints,
                                count);
-  if (int64_t(places.size()) != numPoints)
-    return emitError(step.getLoc())
-           << "order '" << StringRef(named.name)
-           << "' has one section per point, found " << places.size()
-           << " sections on " << numPoints
-           << " points, expected the file of an order";
-  orders::Order chain = named.make(numPoints, count);
+  std::string error;
+  auto made = named.make(
+      {unsigned(numPoints), unsigned(places.size()), unsigned(count)}, error);
+  if (!made)
+    return emitError(step.getLoc()) << error;
   orders::Order placed;
   placed.points.resize(numPoints);
-  for (auto [section, point] : llvm::enumerate(places))
-    placed.points[point] = std::move(chain.points[section]);
+  for (auto [section, point] : llvm::enumerate(places)) {
+    unsigned row = named.getPoint(section, numPoints);
+    if (places[row] != point)
+      return emitError(step.getLoc())
+             << "order '" << StringRef(named.name) << "' has sections " << row
+             << " and " << section << " on one point, but they lie on points "
+             << places[row] << " and " << point
+             << ", expected the file of an order";
+    placed.points[point] = made->points[row];
+  }
   return placed;
 }
 
@@ -141,7 +149,7 @@ FailureOr<orders::Order> tandem::makePointOrder(func::FuncOp step,
   ArrayRef<int64_t> places;
   if (sections)
     places = sections.asArrayRef();
-  const orders::NamedOrder *named = orders::findNamedOrder(source.name);
+  const orders::Schedule *named = orders::findSchedule(source.name);
   auto order = named ? makeNamed(step, places, numPoints, count, *named)
                      : readOrder(step, numPoints, count, source);
   if (failed(order))

@@ -16,7 +16,7 @@ namespace tandem {
 
 /// Where an order comes from.
 struct OrderSource {
-  /// gpipe, 1f1b, or the file of an order.
+  /// That of a schedule, or the file of an order.
   std::string name;
   /// The text of the file, if it is read already.
   std::optional<std::string> rows;

@@ -5,9 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "tandem/Orders/Order.h"
+#include "MakeOrder.h"
 #include "tandem/Orders/Partition.h"
-#include "gtest/gtest.h"
 
 using namespace tandem::orders;
 
@@ -77,19 +76,14 @@ TEST(Order, RefusesCommunicationByName) {
             "sums follow from them");
 }
 
-TEST(Order, HasNamedOrders) {
-  EXPECT_EQ(print(makeGpipe(2, 2)), "0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1\n");
-  // Fewer microbatches than points: nothing is left to alternate on point 0.
-  EXPECT_EQ(print(make1F1B(3, 2)), "0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1\n"
-                                   "2F0,2B0,2F1,2B1\n");
-  EXPECT_EQ(print(make1F1B(1, 2)), "0F0,0B0,0F1,0B1\n");
+TEST(Order, OfForwardPasses) {
   EXPECT_EQ(print(makeForward({0, 1, 0}, 2, 2)), "0F0,2F0,0F1,2F1\n1F0,1F1\n");
 }
 
 TEST(Order, KnowsWhatRunsForwardFirst) {
-  EXPECT_TRUE(runsForwardFirst(makeGpipe(2, 3)));
+  EXPECT_TRUE(runsForwardFirst(makeOrder("gpipe", {2, 2, 3})));
   EXPECT_TRUE(runsForwardFirst(makeForward({0, 1}, 2, 2)));
-  EXPECT_FALSE(runsForwardFirst(make1F1B(2, 3)));
+  EXPECT_FALSE(runsForwardFirst(makeOrder("1f1b", {2, 2, 3})));
 }
 
 static std::string readPartitionAgain(const std::string &text) {
@@ -155,12 +149,4 @@ TEST(Partition, NamesTheCycle) {
   EXPECT_EQ(readPartitionAgain(text + "edge 3 0\nedge 1 2\nedge 2 3\n"
                                       "edge 3 1\nedge 4 1\n"),
             "s: found a cycle of sections, expected none: 1 -> 2 -> 3 -> 1");
-}
-
-TEST(Order, HasNames) {
-  EXPECT_EQ(listNamedOrders(), "1f1b or gpipe");
-  EXPECT_EQ(print(findNamedOrder("gpipe")->make(1, 2)), "0F0,0F1,0B0,0B1\n");
-  EXPECT_EQ(print(findNamedOrder("1f1b")->make(1, 2)), "0F0,0B0,0F1,0B1\n");
-  EXPECT_EQ(findNamedOrder("1f1b,gpipe"), nullptr);
-  EXPECT_EQ(getForwardFirstOrder().name, "gpipe");
 }

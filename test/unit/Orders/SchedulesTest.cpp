@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "MakeOrder.h"
 #include "tandem/Orders/Simulate.h"
 #include "tandem/Orders/VerifyOrder.h"
-#include "gtest/gtest.h"
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -16,11 +16,13 @@
 using namespace tandem::orders;
 using nlohmann::json;
 
-static const json &getSchedules() {
+static const json &getFile() {
   static const json schedules =
       json::parse(std::ifstream(TANDEM_SCHEDULES), nullptr, false);
   return schedules;
 }
+
+static const json &getCases() { return getFile()["cases"]; }
 
 static std::string getText(const json &rows) {
   std::string text;
@@ -57,8 +59,8 @@ static Order readOrder(const json &schedule) {
 }
 
 TEST(Schedules, HaveTheirTimesAndPeaks) {
-  ASSERT_EQ(getSchedules()["cases"].size(), 33u);
-  for (const json &schedule : getSchedules()["cases"]) {
+  ASSERT_EQ(getCases().size(), 33u);
+  for (const json &schedule : getCases()) {
     SCOPED_TRACE(getName(schedule));
     Order order = readOrder(schedule);
     Partition partition = getPartition(schedule);
@@ -79,7 +81,7 @@ TEST(Schedules, HaveTheirTimesAndPeaks) {
 
 /// The peaks are the limits that an order just keeps.
 TEST(Schedules, BreakLowerLimits) {
-  for (const json &schedule : getSchedules()["cases"]) {
+  for (const json &schedule : getCases()) {
     SCOPED_TRACE(getName(schedule));
     Order order = readOrder(schedule);
     Partition partition = getPartition(schedule);
@@ -100,7 +102,7 @@ TEST(Schedules, BreakLowerLimits) {
 
 /// Time does not go backwards, and no value arrives before it is sent.
 TEST(Schedules, RunInOrder) {
-  for (const json &schedule : getSchedules()["cases"]) {
+  for (const json &schedule : getCases()) {
     SCOPED_TRACE(getName(schedule));
     Order order = readOrder(schedule);
     Partition partition = getPartition(schedule);
@@ -135,39 +137,130 @@ TEST(Schedules, RunInOrder) {
   }
 }
 
-/// The generators make the orders of the file, which they were not read from.
-TEST(Schedules, AreGenerated) {
-  unsigned found = 0;
-  for (const json &schedule : getSchedules()["cases"]) {
-    std::string name = schedule["schedule"];
-    if (name != "gpipe" && name != "1f1b")
-      continue;
+static Shape getShape(const json &schedule) {
+  unsigned sections = schedule["placement"].size();
+  return {schedule["p"], sections, schedule["m"]};
+}
+
+/// The file's groups stand without their marks.
+static std::string printPlain(Order order) {
+  for (std::vector<Action> &row : order.points)
+    for (Action &action : row)
+      action.overlapsNext = false;
+  return print(order);
+}
+
+/// The schedules write the orders of the file, which they were not read from.
+TEST(Schedules, AreWritten) {
+  for (const json &schedule : getCases()) {
     SCOPED_TRACE(getName(schedule));
-    ++found;
-    Order order = name == "gpipe" ? makeGpipe(schedule["p"], schedule["m"])
-                                  : make1F1B(schedule["p"], schedule["m"]);
-    EXPECT_EQ(print(order), getText(schedule["order"]));
+    std::string name = schedule["schedule"];
+    if (name == "interleaved-1f1b")
+      name = "interleaved";
+    Order order = makeOrder(name, getShape(schedule));
+    EXPECT_EQ(printPlain(order), getText(schedule["order"]));
+    const json &places = schedule["placement"];
+    for (unsigned i = 0; i < places.size(); ++i)
+      EXPECT_EQ(findSchedule(name)->getPoint(i, schedule["p"]), places[i]);
   }
-  EXPECT_EQ(found, 6u);
+}
+
+/// What a schedule holds at most, in sections of one microbatch.
+static double getMostHeld(const Schedule &schedule, const Shape &shape) {
+  double points = shape.numPoints, count = shape.numSections / points;
+  double all = count * shape.numMicrobatches;
+  if (schedule.name == "1f1b" || schedule.name == "zb-h1")
+    return std::min(points, all);
+  if (schedule.name == "zb-h2")
+    return std::min(2 * points - 1, all);
+  if (schedule.name == "zb-v")
+    return std::min(2 * points, all);
+  if (schedule.name == "dualpipe-v")
+    return 2 * points + 1;
+  return all;
+}
+
+/// For small numbers of all kinds: each order can run, sections lie where the
+/// schedule says, and points hold what the schedule promises.
+TEST(Schedules, RunForAllShapes) {
+  for (const Schedule &schedule : getSchedules())
+    for (unsigned points = 1; points <= 6; ++points)
+      for (unsigned count = 1; count <= 4; ++count)
+        for (unsigned microbatches = 1; microbatches <= 19; ++microbatches) {
+          Shape shape{points, points * count, microbatches};
+          std::string error;
+          std::optional<Order> order = schedule.make(shape, error);
+          bool isRefused =
+              (schedule.sectionsPerPoint &&
+               schedule.sectionsPerPoint != count) ||
+              microbatches < schedule.microbatchesPerPoint * points;
+          ASSERT_EQ(!order, isRefused) << error;
+          if (!order)
+            continue;
+          SCOPED_TRACE(std::string(schedule.name) + "\n" + print(*order));
+          auto partition = inferPartition(*order, {}, "order", error);
+          ASSERT_TRUE(partition) << error;
+          ASSERT_EQ(partition->sections.size(), shape.numSections);
+          for (unsigned i = 0; i < shape.numSections; ++i)
+            ASSERT_EQ(partition->sections[i].point,
+                      schedule.getPoint(i, points));
+          OrderLimits limits{microbatches, {}};
+          limits.activations.assign(points, getMostHeld(schedule, shape));
+          ASSERT_TRUE(verifyOrder(*partition, *order, limits, "order", error))
+              << error;
+        }
+}
+
+TEST(Schedules, RefuseOtherShapes) {
+  auto refuse = [](std::string_view name, const Shape &shape) {
+    std::string error;
+    EXPECT_FALSE(findSchedule(name)->make(shape, error));
+    return error;
+  };
+  EXPECT_EQ(refuse("1f1b", {2, 4, 8}), "order '1f1b' has 1 section per point, "
+                                       "found 4 sections on 2 points, expected "
+                                       "2");
+  EXPECT_EQ(refuse("zb-v", {1, 1, 8}), "order 'zb-v' has 2 sections per point, "
+                                       "found 1 section on 1 point, expected "
+                                       "2");
+  EXPECT_EQ(refuse("aiao", {2, 5, 8}),
+            "order 'aiao' has as many sections on each point, found 5 sections "
+            "on 2 points, expected a multiple of 2");
+  EXPECT_EQ(refuse("dualpipe-v", {2, 4, 1}),
+            "order 'dualpipe-v' needs 2 microbatches per point, found 1 "
+            "microbatch on 2 points, expected at least 4");
+}
+
+TEST(Schedules, HaveNames) {
+  EXPECT_EQ(listSchedules(), "1f1b, gpipe, interleaved, aiao, zb-h1, zb-h2, "
+                             "interleaved-zb, zb-v or dualpipe-v");
+  EXPECT_EQ(findSchedule("1f1b,gpipe"), nullptr);
+  EXPECT_EQ(getForwardFirstSchedule().name, "gpipe");
+  EXPECT_TRUE(findSchedule("aiao")->runsForwardFirst());
+  EXPECT_FALSE(findSchedule("dualpipe-v")->runsForwardFirst());
 }
 
 /// All rows of table 5, measured costs and transfers, to its four digits.
 TEST(Schedules, HaveTheBubblesOfThePaper) {
-  const json &paper = getSchedules()["zero_bubble_paper"];
+  const json &paper = getFile()["zero_bubble_paper"];
   for (const auto &[name, costs] : paper["table9"].items()) {
-    SCOPED_TRACE(name);
-    unsigned numPoints = std::stoi(name.substr(name.find("p=") + 2));
-    unsigned numMicrobatches = std::stoi(name.substr(name.find("m=") + 2));
-    Order order = make1F1B(numPoints, numMicrobatches);
-    std::string error;
-    std::optional<Partition> partition = inferPartition(
-        order, {costs[0], costs[1], costs[2], costs[3]}, "order", error);
-    ASSERT_TRUE(partition) << error;
-    ASSERT_TRUE(verifyOrder(*partition, order, {}, "order", error)) << error;
-    Simulation simulation = simulate(*partition, order);
+    unsigned points = std::stoi(name.substr(name.find("p=") + 2));
+    unsigned microbatches = std::stoi(name.substr(name.find("m=") + 2));
     double work = costs[0].get<double>() + costs[1].get<double>() +
                   costs[2].get<double>();
-    double bubble = 1 - numMicrobatches * work / simulation.longestSpan;
-    EXPECT_NEAR(bubble, paper["table5"][name].get<double>(), 5.01e-5);
+    for (auto [schedule, row] :
+         {std::pair("1f1b", "1F1B"), std::pair("zb-h1", "ZB-H1"),
+          std::pair("zb-h2", "ZB-H2")}) {
+      SCOPED_TRACE(name + " " + row);
+      Order order = makeOrder(schedule, {points, points, microbatches});
+      std::string error;
+      std::optional<Partition> partition = inferPartition(
+          order, {costs[0], costs[1], costs[2], costs[3]}, "order", error);
+      ASSERT_TRUE(partition) << error;
+      ASSERT_TRUE(verifyOrder(*partition, order, {}, "order", error)) << error;
+      Simulation simulation = simulate(*partition, order);
+      double bubble = 1 - microbatches * work / simulation.longestSpan;
+      EXPECT_NEAR(bubble, paper["table5"][name][row].get<double>(), 5.01e-5);
+    }
   }
 }

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Orders/VerifyOrder.h"
+#include "MakeOrder.h"
 #include "tandem/Orders/Simulate.h"
 #include "gtest/gtest.h"
 #include <algorithm>
@@ -34,7 +35,8 @@ static Partition read(const std::string &text) {
 
 static Partition makeChain(unsigned numPoints) {
   std::string error;
-  return *inferPartition(makeGpipe(numPoints, 1), {}, "o", error);
+  return *inferPartition(makeOrder("gpipe", {numPoints, numPoints, 1}), {}, "o",
+                         error);
 }
 
 TEST(VerifyOrder, NamesEntries) {
@@ -166,7 +168,8 @@ TEST(VerifyOrder, TakesNoTimeWithinAPoint) {
 /// W needs its I alone: 0I0 begins before 1W0.
 TEST(VerifyOrder, LetsWeightsWait) {
   std::string error;
-  Partition chain = *inferPartition(makeGpipe(2, 1), {1, 2, 4, 0}, "o", error);
+  Partition chain =
+      *inferPartition(makeOrder("gpipe", {2, 2, 1}), {1, 2, 4, 0}, "o", error);
   Order order = *parseOrder("0F0,0I0,0W0\n1F0,1I0,1W0", "o", error);
   Simulation simulation = simulate(chain, order);
   EXPECT_EQ(simulation.actions[0][1].begin, 4);
@@ -261,7 +264,7 @@ TEST(VerifyOrder, AgreesWithRemoval) {
 
 TEST(Timeline, ShowsActionsAndBubbles) {
   std::string error;
-  Order order = makeGpipe(2, 2);
+  Order order = makeOrder("gpipe", {2, 2, 2});
   Partition chain = *inferPartition(order, {1, 1, 0, 0}, "o", error);
   EXPECT_EQ(printTimeline(chain, order, simulate(chain, order), 12),
             "point 0 |F0F1    B0B1|\npoint 1 |  F0F1B0B1  |\n"
