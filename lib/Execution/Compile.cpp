@@ -583,8 +583,8 @@ LogicalResult Compilation::failTooLarge() {
                     : "";
   if (pipe)
     (void)fail(repeats.excess +
-               "; expected more memory, more points, or another cut or "
-               "order");
+               "; expected more memory, more points, a search, or another cut "
+               "or order");
   else
     (void)fail(repeats.excess + "; its plan" + tries + " holds " +
                printByteSize(repeats.peak) + ": expected memory of at least " +

@@ -16,6 +16,7 @@
 #include "tandem/Support/TextFile.h"
 #include "tandem/Transforms/Cut/Cut.h"
 #include "tandem/Transforms/Outline/Outline.h"
+#include "llvm/ADT/SmallBitVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include <map>
 #include <set>
@@ -89,6 +90,7 @@ private:
   bool takePreset();
   bool findAxis();
   bool takeLines();
+  bool checkLines();
   bool readOrder();
   bool parseRows();
   bool takeSections();
@@ -160,11 +162,19 @@ bool PipeTaker::takeLines() {
   };
   std::string order = lines->order.empty() ? "of rows" : lines->order;
   if (!options.sections.empty())
-    return clash("sections", "of its own", llvm::join(options.sections, ";"));
+    return fail(
+        "plan file '" + options.planFile + "', line " + Twine(lines->line) +
+        ": a pipeline with sections of its own, but sections is '" +
+        llvm::join(options.sections, ";") + "', expected none beside the file");
   if (!options.mesh.empty() && options.mesh != lines->mesh)
     return clash("mesh", lines->mesh, options.mesh);
   if (!options.order.empty() && options.order != order)
     return clash("order", order, options.order);
+  if (options.accumulate > 1 && lines->accumulate > 0 &&
+      options.accumulate != lines->accumulate)
+    return clash("accumulate", std::to_string(lines->accumulate),
+                 std::to_string(options.accumulate));
+  options.accumulate = std::max(options.accumulate, lines->accumulate);
   options.mesh = lines->mesh;
   pipe.axis = lines->axis;
   for (const PipeLines::Section &section : lines->sections)
@@ -206,6 +216,22 @@ bool PipeTaker::findAxis() {
   return true;
 }
 
+/// Whether a plan file has sections for all points.
+bool PipeTaker::checkLines() {
+  if (!lines)
+    return true;
+  llvm::SmallBitVector used(pipe.points);
+  for (const PipeLines::Section &section : lines->sections)
+    if (section.point >= 0 && section.point < pipe.points)
+      used.set(section.point);
+  int unused = used.flip().find_first();
+  return unused < 0 ||
+         fail("plan file '" + options.planFile + "', line " +
+              Twine(lines->line) + ": no section lies on point " +
+              Twine(unused) + " of axis '" + pipe.axis +
+              "', expected at least one on each of " + Twine(pipe.points));
+}
+
 /// Leaves an order with a name to the pass.
 bool PipeTaker::readOrder() {
   pipe.order = options.order.empty() ? orders::getSchedules().front().name
@@ -234,9 +260,11 @@ bool PipeTaker::parseRows() {
     return false;
   int64_t rows = order->points.size();
   if (rows != pipe.points)
-    return fail(pipe.order + ": found " + Twine(rows) + " rows, but axis '" +
-                pipe.axis + "' has " + Twine(pipe.points) +
-                " points, expected a row for each");
+    return fail(
+        pipe.order + ": found " + Twine(rows) + " rows, but axis '" +
+        pipe.axis + "' has " + Twine(pipe.points) +
+        " points, expected a row for each" +
+        (order->points.back().empty() ? "; a blank line is a row" : ""));
   return true;
 }
 
@@ -254,8 +282,8 @@ std::optional<std::vector<unsigned>> PipeTaker::findPlaces(size_t number) {
     for (const orders::Action &action : row) {
       if (action.section >= number) {
         fail(pipe.order + ":" + Twine(point + 1) + ": found section " +
-             Twine(action.section) + ", but there are " + Twine(number) +
-             " sections");
+             Twine(action.section) + ", but sections is " + Twine(number) +
+             ", expected as many as the order has, or none beside it");
         return std::nullopt;
       }
       places[action.section] = point;
@@ -336,10 +364,12 @@ bool PipeTaker::checkOthers() {
 
 std::optional<Pipe> PipeTaker::run() {
   if (!takePins() || !takeLines() || !takePreset() || !findAxis() ||
-      pipe.points < 1 || !readOrder() || !takeSections() || !checkOthers())
+      pipe.points < 1 || !checkLines() || !readOrder() || !takeSections() ||
+      !checkOthers())
     return std::nullopt;
   // A plan is of a mesh, if only of one device.
   pipe.mesh = pipe.given;
+  pipe.accumulate = options.accumulate;
   if (options.mesh.empty()) {
     options.mesh = kOneDevice;
     pipe.mesh += (Twine(",") + kOneDevice).str();
@@ -370,6 +400,7 @@ std::string addPipe(const Pipe &pipe, ModuleOp module, StringRef plan) {
   lines.axis = pipe.axis;
   lines.mesh = pipe.given;
   lines.rows = pipe.rows;
+  lines.accumulate = pipe.accumulate;
   if (pipe.rows.empty())
     lines.order = pipe.order;
   auto step = module.lookupSymbol<func::FuncOp>("step");

@@ -8,6 +8,7 @@
 #include "PipeLines.h"
 #include "tandem/Orders/Schedules.h"
 #include "tandem/Support/TextFile.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
@@ -15,6 +16,10 @@
 using llvm::StringRef;
 
 namespace tandem {
+
+/// The words that begin a line behind `pipeline`.
+static constexpr StringRef kPipeWords[] = {"section", "order", "row",
+                                           "accumulate"};
 
 namespace {
 class LineReader {
@@ -33,6 +38,7 @@ private:
   bool readPipeline(StringRef rest);
   bool readSection(StringRef rest);
   bool readOrder(StringRef word, StringRef rest);
+  bool readAccumulate(StringRef rest);
 
   StringRef path;
   std::string &error;
@@ -89,14 +95,23 @@ bool LineReader::readOrder(StringRef word, StringRef rest) {
   return true;
 }
 
+bool LineReader::readAccumulate(StringRef rest) {
+  if (!rest.getAsInteger(10, lines.accumulate) && lines.accumulate > 0)
+    return true;
+  return fail("accumulate is '" + rest +
+              "', expected the number of microbatches");
+}
+
 bool LineReader::readLine(StringRef word, StringRef rest) {
   if (word == "pipeline")
     return readPipeline(rest);
-  if (word != "section" && word != "order" && word != "row")
+  if (!llvm::is_contained(kPipeWords, word))
     return true;
   if (!lines.line)
     return fail("found '" + word +
                 "', expected a line 'pipeline AXIS MESH' before it");
+  if (word == "accumulate")
+    return readAccumulate(rest);
   return word == "section" ? readSection(rest) : readOrder(word, rest);
 }
 
@@ -141,6 +156,7 @@ std::string addPipeLines(StringRef plan, const PipeLines &lines) {
   StringRef(lines.rows).rtrim('\n').split(rows, '\n', -1, !lines.rows.empty());
   for (StringRef row : rows)
     added += StringRef("row " + row.str()).rtrim().str() + "\n";
+  added += "accumulate " + std::to_string(lines.accumulate) + "\n";
   size_t begin = plan.find("\nmicro ") + 1, end = plan.rfind("end ");
   begin = plan.find('\n', begin) + 1;
   unsigned count = 0;

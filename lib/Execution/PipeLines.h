@@ -41,6 +41,8 @@ struct PipeLines {
   std::string order;
   /// Each with a line end.
   std::string rows;
+  /// Microbatches; 0: the file does not say it.
+  int64_t accumulate = 0;
 };
 
 /// The lines of the file at `path`. Nothing where it has none or cannot be

@@ -97,7 +97,7 @@
 // A limit of memory is one of each point: of this one's values, not of all sections'.
 // RUN: tandem-compile %s --mesh pipe=2 --accumulate 2 --memory 5kB -o %t/fits.tdm
 // RUN: not tandem-compile %s --mesh pipe=2 --accumulate 2 --memory 2kB --no-locations -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=MEMORY
-// MEMORY: error: point 0 holds {{.*}} kB on each rank, {{.*}} more than the limit of 2 kB: it has section 0 (w0); most is held from 0F1 on, with 2 microbatches of section 0 in flight; largest: activations, gradients and what is received {{.*}}, 'x' 512 B, 'w0' 512 B; expected more memory, more points, or another cut or order
+// MEMORY: error: point 0 holds {{.*}} kB on each rank, {{.*}} more than the limit of 2 kB: it has section 0 (w0); most is held from 0F1 on, with 2 microbatches of section 0 in flight; largest: activations, gradients and what is received {{.*}}, 'x' 512 B, 'w0' 512 B; expected more memory, more points, a search, or another cut or order
 // The memory of a cluster is one, too, of which each rank has that of its device; what is asked for comes first.
 // RUN: not tandem-compile %s --mesh pipe=2,data=2 --accumulate 2 --cluster %S/Inputs/two-kinds.yaml -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=SMALL
 // RUN: tandem-compile %s --mesh pipe=2,data=2 --accumulate 2 --cluster %S/Inputs/two-kinds.yaml --memory 4kB -o %t/fits.tdm

@@ -354,8 +354,10 @@ LogicalResult SectionFinder::checkUsed() {
       return emitError(step.getLoc())
              << "section " << section << " ('"
              << llvm::join(sections[section].globs, ",")
-             << "') has no operator: what reads its parameters reads a later "
-                "section, too; expected sections in the order of the data";
+             << "') has no operator: nothing reads its parameters, or what "
+                "does "
+                "reads a later section, too; expected sections in the order of "
+                "the data";
   return success();
 }
 

@@ -129,7 +129,7 @@ compileGlobs(Location loc, ArrayRef<SectionEntry> sections) {
     for (const std::string &glob : section.globs) {
       auto pattern = llvm::GlobPattern::create(glob);
       if (!pattern)
-        return emitError(loc) << "section with the name '" << glob
+        return emitError(loc) << "section or pin of '" << glob
                               << "': " << llvm::toString(pattern.takeError());
       own.push_back(std::move(*pattern));
     }
@@ -142,7 +142,7 @@ static LogicalResult checkUsed(Location loc, ArrayRef<SectionEntry> sections,
     for (const std::string &glob : section.globs)
       if (!used.contains(glob))
         return emitError(loc)
-               << "section with the name '" << glob
+               << "section or pin of '" << glob
                << "': no parameter or module has this name, or one before it "
                   "matches all of them";
   return success();

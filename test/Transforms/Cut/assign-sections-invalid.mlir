@@ -10,11 +10,11 @@
 // EMPTY: error: found no sections, expected names of parameters and points
 // POINT: error: point 1 of axis 'pipe' has no section, expected at least one for each of its 2 points
 // RANGE: error: section 'w1' lies on point 2, but axis 'pipe' has 2 points, from 0 on
-// NAME: error: section with the name 'v*': no parameter or module has this name
+// NAME: error: section or pin of 'v*': no parameter or module has this name
 // TWICE: error: parameter 'w0' is in two sections: in section {{.*}} by 'w0', and in section {{.*}} by 'w*'
 // TEXT: error: section 'w1', expected names of parameters and a point, such as 'layers.[0-5].*:0'
 // ORDER: error: section 0 ('w1') has no operator
-// GLOB: error: section with the name 'w[0': invalid glob pattern
+// GLOB: error: section or pin of 'w[0': invalid glob pattern
 func.func @step(%x: tensor<4x4xf64> {nn.role = #nn.role<input>, nn.name = "x"}, %w0: tensor<4x4xf64> {nn.role = #nn.role<parameter>, nn.name = "w0"}, %w1: tensor<4x4xf64> {nn.role = #nn.role<parameter>, nn.name = "w1"})
     -> (tensor<4x4xf64> {nn.role = #nn.role<output>, nn.name = "y"}) {
   %h = nn.matmul %x, %w0 {nn.pass = #nn.pass<forward>} : (tensor<4x4xf64>, tensor<4x4xf64>) -> tensor<4x4xf64>
