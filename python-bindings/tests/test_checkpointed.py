@@ -4,8 +4,10 @@ test_checkpoint.py has the random numbers of the second run.
 """
 
 import copy
+import json
 import os
 import re
+import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -15,6 +17,7 @@ import tandem
 import torch
 import torch.nn.functional as F
 from forked import Forks
+from tandem.verify.reference import find_tool
 from torch import nn
 from torch.utils.checkpoint import (
     CheckpointPolicy,
@@ -190,6 +193,53 @@ def test_what_ranks_sum_is_not_made_again(micro):
     assert kinds.count("all_reduce") == 4 * 2 * micro
     # The other products are.
     assert "nn.either: again 1" in step.compiled.plan
+
+
+def find_again(ir):
+    """(stage, strand) of the steps that make values again."""
+    makers = [text for text in ir.split("sched.step on ")[1:] if "nn.again" in text]
+    places = [re.match(r"compute stage (\d+) strand (\d+)", text) for text in makers]
+    return [(int(place[1]), int(place[2])) for place in places]
+
+
+def find_spans(timeline):
+    """Begin and end of each (stage, strand), of its computation and of its collectives."""
+    times = {False: {}, True: {}}
+    for event in json.loads(timeline.read_text())["traceEvents"]:
+        if event["ph"] == "X" and event["pid"] == 0 and event["dur"] > 0:
+            step = event["args"]
+            of_kind = times[step["kind"] == "all_reduce"]
+            of_step = of_kind.setdefault((step["stage"], step["strand"]), [])
+            of_step += [event["ts"], event["ts"] + event["dur"]]
+    return [{step: (min(of), max(of)) for step, of in each.items()} for each in times.values()]
+
+
+def test_a_strand_is_made_again_beside_collectives_of_the_other(tmp_path):
+    """In the predicted timeline of a plan."""
+    model, path = Gpt(FORMS["not reentrant"]), tmp_path / "step.mlir"
+    path.write_text(tandem.export(model, loss_fn, adam(model), batches(1)[0]).mlir)
+    plan = [path, "--mesh", "model=2", "--plan", "tensor-parallel", "--micro", "2"]
+
+    def run(*options):
+        command = [find_tool("tandem-compile"), *plan, *options]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    again = find_again(run("--stop-after", "schedule"))
+    run(f"--timeline={tmp_path / 'predicted.json'}", "-o", tmp_path / "step.tdm")
+    computed, summed = find_spans(tmp_path / "predicted.json")
+
+    def hides(step):
+        begin, end = computed[step]
+        return [
+            other
+            for other, span in summed.items()
+            if other[1] != step[1] and begin - 0.01 < span[0] and span[1] < end + 0.01
+        ]
+
+    # One stage per block: no sum stands between what is made again and the gradients that read it.
+    assert [step[1] for step in again] == [0, 1] * 3 and len({step[0] for step in again}) == 3
+    # In front of the last block's gradients there is nothing to be summed.
+    assert not hides(again[0]) and all(hides(step) for step in again[1:])
 
 
 def train(run, device):
