@@ -60,11 +60,12 @@ static void addChanges(const StepGraph &graph, unsigned value, const Use &use,
         count *= graph.mesh.getSize(other);
     forms[axis] = to;
     double bytes = std::max(before, getHeldBytes(graph, value, forms));
-    // Uses of a pass share it, also those that differ on another axis.
+    // Uses of a pass share it, also those that differ on another axis; uses of
+    // all passes share a finished sum.
     if (llvm::none_of(ofValue, [&](const Change &change) {
           return change.axis == axis && change.from == from &&
-                 change.to == to && change.pass == pass &&
-                 change.bytes == bytes;
+                 change.to == to && change.bytes == bytes &&
+                 (change.pass == pass || from.isReduce());
         }))
       ofValue.push_back({value, pass, axis, from, to, use.op, count, bytes});
   }

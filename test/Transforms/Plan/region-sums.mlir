@@ -14,6 +14,10 @@
 // SHARD-NOT: spmd.reform
 // SHARD: nn.exp %[[SUM]] {nn.again
 
+// RUN: tandem-opt %t.planned.mlir --tandem-print-plan -o /dev/null 2>&1 | FileCheck %s --check-prefix=TABLE
+// TABLE: forward  all-reduce  model  activation  1x
+// TABLE-NEXT: total  1x
+
 // The file alone gives the same plan, also by hand.
 // RUN: tandem-opt %t.mlir --tandem-plan="plan-file=%t.plan output=%t.back.plan" -o %t.back.mlir
 // RUN: diff %t.plan %t.back.plan
