@@ -125,12 +125,20 @@ void SourceAdder::run() {
         return graph.ops[member].isEither();
       })) {
     GroupSignatures all;
-    for (auto [signature, members] : llvm::zip(set.signatures, set.members))
+    for (auto [signature, members] : llvm::zip(set.signatures, set.members)) {
+      size_t begin = all.signatures.size();
       for (const Sources &sources : combinations) {
-        all.signatures.push_back(choose(signature, sources));
+        cost::Signature chosen = choose(signature, sources);
+        // Where several members choose between the same values, some
+        // combinations read all the same.
+        if (llvm::is_contained(ArrayRef(all.signatures).drop_front(begin),
+                               chosen))
+          continue;
+        all.signatures.push_back(std::move(chosen));
         all.members.push_back(members);
         all.sources.push_back(sources);
       }
+    }
     set = std::move(all);
   }
   if (graph.ops[group.members.back()].isOptional && !set.signatures.empty())

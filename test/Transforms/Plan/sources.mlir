@@ -52,6 +52,12 @@
 // PROBLEM: operator {{[0-9]+}} forward compute nn.tanh_
 // PROBLEM: operator {{[0-9]+}} backward compute nn.tanh_
 // PROBLEM: operator {{[0-9]+}} backward compute nn.matmul_
+
+// Combinations of two choices between the same values that read all the same
+// are one signature: the problem is one that tandem-plan reads.
+// RUN: sed 's/^    %dw = nn.matmul %3, %2 /%4 = nn.mul %2, %1 {nn.pass = #nn.pass<backward>} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>\n %dw = nn.matmul %3, %4 /' %s > %t.twice.mlir
+// RUN: tandem-compile %t.twice.mlir --mesh data=2 --plan data-parallel --recompute --problem-out %t.twice.problem --plan-only -o %t.twice.plan
+// RUN: tandem-plan %t.twice.problem --print-problem | diff %t.twice.problem -
 module {
   func.func @step(
       %w: tensor<8x8xf32> {nn.role = #nn.role<parameter>, nn.name = "w"},
