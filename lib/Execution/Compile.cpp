@@ -86,6 +86,7 @@ private:
   LogicalResult checkDevice();
   LogicalResult enter();
   LogicalResult verifyExit(const Stage &stage);
+  void takeGivenPipe();
   bool mayHidePlan(const Stage *from) const;
   LogicalResult runStage(const Stage &stage);
   LogicalResult runStages(const Stage *first);
@@ -315,11 +316,26 @@ LogicalResult Compilation::parse(std::string_view text, std::string_view name) {
 // Entering
 //===----------------------------------------------------------------------===//
 
+/// Of a pipeline that is outlined, the exits are those of its actions.
 LogicalResult Compilation::verifyExit(const Stage &stage) {
   auto manager = PassManager::on<ModuleOp>(context.get(),
                                            OpPassManager::Nesting::Implicit);
   stage.verify(manager);
-  return manager.run(*module);
+  auto actions = llvm::to_vector(module->getOps<ModuleOp>());
+  for (ModuleOp action : actions)
+    if (failed(manager.run(action)))
+      return failure();
+  return actions.empty() ? manager.run(*module) : success();
+}
+
+/// What is behind the stage `accumulate` has its pipeline in the module.
+void Compilation::takeGivenPipe() {
+  auto given = readPipe(*module, ofStages.mesh);
+  if (options.fromStage.empty() || !given)
+    return;
+  pipe = std::move(given);
+  ofStages.timeline = false;
+  ofStages.memory = getFirstLimit();
 }
 
 /// A plan is no more than attributes, so a step that has one can be taken for
@@ -370,9 +386,11 @@ LogicalResult Compilation::runPasses(const Stage &stage,
   auto manager = PassManager::on<ModuleOp>(context.get(),
                                            OpPassManager::Nesting::Implicit);
   manager.enableVerifier(false);
+  if (pipe)
+    addPassesBefore(manager, *pipe, stage.name);
   addStage(manager, stage, ofStages, exchange);
   if (pipe)
-    addPipePasses(manager, *pipe, stage.name);
+    addPassesBehind(manager, *pipe, stage.name);
   if (pipe && isOfActions(stage.name)) {
     for (ModuleOp action : module->getOps<ModuleOp>())
       if (failed(manager.run(action)))
@@ -688,7 +706,10 @@ LogicalResult Compilation::checkDevice() {
 }
 
 bool Compilation::make(std::string_view text, std::string_view name) {
-  if (failed(parse(text, name)) || failed(checkDevice()) || failed(enter()))
+  if (failed(parse(text, name)))
+    return false;
+  takeGivenPipe();
+  if (failed(checkDevice()) || failed(enter()))
     return false;
   const Stage *from = findStage(options.fromStage);
   const Stage *first = from ? from + 1 : getStages().begin();

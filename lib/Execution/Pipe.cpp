@@ -8,6 +8,7 @@
 #include "Pipe.h"
 #include "PipeLines.h"
 #include "tandem/Cost/Cluster.h"
+#include "tandem/Dialect/SPMD/MeshText.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 #include "tandem/Dialect/Sched/Points.h"
 #include "tandem/Orders/Schedules.h"
@@ -91,6 +92,7 @@ private:
   bool findAxis();
   bool takeLines();
   bool checkLines();
+  bool checkCompared();
   bool readOrder();
   bool parseRows();
   bool takeSections();
@@ -232,6 +234,22 @@ bool PipeTaker::checkLines() {
               "', expected at least one on each of " + Twine(pipe.points));
 }
 
+/// The plans that are compared are those inside of sections: these have to be
+/// the same.
+bool PipeTaker::checkCompared() {
+  if (options.compareWith.empty())
+    return true;
+  auto others = readPipeLines(options.compareWith, error);
+  if (others && lines)
+    others->line = lines->line;
+  return error.empty() &&
+         (others == lines ||
+          fail("plan files '" + options.planFile + "' and '" +
+               options.compareWith +
+               "' are of pipelines with other sections or orders, expected "
+               "plans of one pipeline: --timeline says how long each takes"));
+}
+
 /// Leaves an order with a name to the pass.
 bool PipeTaker::readOrder() {
   pipe.order = options.order.empty() ? orders::getSchedules().front().name
@@ -363,9 +381,9 @@ bool PipeTaker::checkOthers() {
 }
 
 std::optional<Pipe> PipeTaker::run() {
-  if (!takePins() || !takeLines() || !takePreset() || !findAxis() ||
-      pipe.points < 1 || !checkLines() || !readOrder() || !takeSections() ||
-      !checkOthers())
+  if (!takePins() || !takeLines() || !checkCompared() || !takePreset() ||
+      !findAxis() || pipe.points < 1 || !checkLines() || !readOrder() ||
+      !takeSections() || !checkOthers())
     return std::nullopt;
   // A plan is of a mesh, if only of one device.
   pipe.mesh = pipe.given;
@@ -385,12 +403,40 @@ std::optional<Pipe> takePipe(Options &options, std::string &error) {
   return PipeTaker(options, error).run();
 }
 
-void addPipePasses(OpPassManager &manager, const Pipe &pipe, StringRef stage) {
-  if (stage == "accumulate")
-    manager.addPass(createAssignSectionsPass(
-        {pipe.axis, pipe.points, pipe.sections, pipe.mesh}));
-  if (stage == "shard")
+std::optional<Pipe> readPipe(ModuleOp module, std::string &mesh) {
+  auto get = [&](StringRef name) {
+    auto text = module->getAttrOfType<StringAttr>(name);
+    return text ? text.str() : std::string();
+  };
+  Pipe pipe;
+  pipe.axis = get(spmd::kPipeAttrName);
+  if (pipe.axis.empty())
+    return std::nullopt;
+  pipe.order = get(spmd::kOrderAttrName);
+  pipe.rows = get(spmd::kRowsAttrName);
+  pipe.mesh = pipe.given = get(spmd::kWholeMeshAttrName);
+  std::string ofPlan = pipe.mesh;
+  pipe.points = takeAxis(ofPlan, pipe.axis);
+  if (mesh.empty())
+    mesh = ofPlan;
+  auto step = module.lookupSymbol<func::FuncOp>("step");
+  if (step && !step.isExternal())
+    pipe.accumulate = spmd::getIterations(step);
+  return pipe;
+}
+
+void addPassesBefore(OpPassManager &manager, const Pipe &pipe,
+                     StringRef stage) {
+  if (stage == "localize")
     manager.addPass(createPlaceSectionsPass({pipe.mesh}));
+}
+
+void addPassesBehind(OpPassManager &manager, const Pipe &pipe,
+                     StringRef stage) {
+  if (stage == "accumulate")
+    manager.addPass(
+        createAssignSectionsPass({pipe.axis, pipe.points, pipe.sections,
+                                  pipe.mesh, pipe.order, pipe.rows}));
   if (stage == "localize")
     manager.addPass(createOutlineActionsPass({pipe.order, pipe.rows}));
 }

@@ -43,10 +43,19 @@ struct Pipe {
 /// of `options`. None without a pipe axis, or with one line in `error`.
 std::optional<Pipe> takePipe(Options &options, std::string &error);
 
-/// Adds what a pipeline needs behind the stage: sections behind `accumulate`,
-/// forms behind `shard`, actions behind `localize`.
-void addPipePasses(mlir::OpPassManager &manager, const Pipe &pipe,
-                   llvm::StringRef stage);
+/// What IR behind the stage `accumulate` says of its pipeline; none of other
+/// IR. `mesh` gets that of the plan, where it is empty.
+std::optional<Pipe> readPipe(mlir::ModuleOp module, std::string &mesh);
+
+/// Adds what a pipeline needs in front of a stage: forms, in front of
+/// `localize`.
+void addPassesBefore(mlir::OpPassManager &manager, const Pipe &pipe,
+                     llvm::StringRef stage);
+
+/// Adds what it needs behind a stage: sections behind `accumulate`, actions
+/// behind `localize`.
+void addPassesBehind(mlir::OpPassManager &manager, const Pipe &pipe,
+                     llvm::StringRef stage);
 
 /// The text of a plan with the pipeline that `module` is cut into.
 std::string addPipe(const Pipe &pipe, mlir::ModuleOp module,

@@ -35,6 +35,7 @@ struct PipeLines {
   struct Section {
     int64_t point = 0;
     std::string globs;
+    bool operator==(const Section &) const = default;
   };
   std::vector<Section> sections;
   /// A name; empty where there are rows.
@@ -43,6 +44,7 @@ struct PipeLines {
   std::string rows;
   /// Microbatches; 0: the file does not say it.
   int64_t accumulate = 0;
+  bool operator==(const PipeLines &) const = default;
 };
 
 /// The lines of the file at `path`. Nothing where it has none or cannot be

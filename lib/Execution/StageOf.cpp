@@ -46,6 +46,9 @@ static bool hasLayouts(func::FuncOp step) {
 }
 
 const Stage *findStageOf(ModuleOp module, const Stage *named) {
+  // All actions of a pipeline have left the same stage.
+  for (ModuleOp action : module.getOps<ModuleOp>())
+    return findStageOf(action, named);
   auto step = module.lookupSymbol<func::FuncOp>("step");
   if (!step)
     return nullptr;

@@ -23,7 +23,8 @@
 // CHECK-DAG: check_finite
 
 // Each stage means what the one before means, actions too.
-// RUN: tandem-compile %s --mesh data=2,pipe=2 --accumulate 4 --pin 'w0:pipe=at(0)' --pin 'w1:pipe=at(1)' --stop-after shard -o %t/shard.mlir
+// RUN: tandem-compile %s --mesh data=2,pipe=2 --accumulate 4 --pin 'w0:pipe=at(0)' --pin 'w1:pipe=at(1)' --stop-after shard -o %t/planned.mlir
+// RUN: tandem-opt %t/planned.mlir --tandem-place-sections=mesh=data=2,pipe=2 -o %t/shard.mlir
 // RUN: tandem-interpret %t/shard.mlir --data %t/data.safetensors --steps 3 --save %t/shard.safetensors
 // RUN: %python %S/compare.py %t/shard.safetensors %t/expected.safetensors
 // RUN: tandem-compile %s --mesh data=2,pipe=2 --accumulate 4 --pin 'w0:pipe=at(0)' --pin 'w1:pipe=at(1)' --stop-after schedule -o %t/schedule.mlir

@@ -615,6 +615,11 @@ FailureOr<EmittedProgram> emitProgram(ModuleOp module,
   SmallVector<ModuleOp> lowered = {module};
   if (pipe)
     lowered = llvm::to_vector(module.getOps<ModuleOp>());
+  if (lowered.empty())
+    return module.emitError("has sections on the axis '")
+           << pipe.getValue()
+           << "', but no actions: --tandem-place-sections and "
+              "--tandem-outline-actions make them, as tandem-compile does";
   FailureOr<CompiledKernels> kernels =
       compile(module, lowered, options.kernels);
   if (failed(kernels))

@@ -38,6 +38,8 @@ static constexpr Fact kFacts[] = {
     {kIteratedAttrName, OnArgument, isIndex, "an i64 from 0 on"},
     {kSectionsAttrName, OnModule, isPoints, "points such as array<i64: 0, 1>"},
     {kWholeMeshAttrName, OnModule, isOf<StringAttr>, "the text of a mesh"},
+    {kOrderAttrName, OnModule, isOf<StringAttr>, "the name of an order"},
+    {kRowsAttrName, OnModule, isOf<StringAttr>, "the rows of an order"},
     {kPipeAttrName, OnModule, isOf<StringAttr>, "the name of an axis"},
     {kSectionAttrName, OnOperator | OnArgument, isIndex, "an i64 from 0 on"},
 };

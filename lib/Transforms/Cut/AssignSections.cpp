@@ -459,7 +459,10 @@ LogicalResult AssignSectionsPass::run() {
   module->setAttr(spmd::kSectionsAttrName,
                   builder.getDenseI64ArrayAttr(places));
   module->setAttr(spmd::kPipeAttrName, builder.getStringAttr(axis));
-  if (!mesh.empty())
-    module->setAttr(spmd::kWholeMeshAttrName, builder.getStringAttr(mesh));
+  for (auto [name, text] : {std::pair(spmd::kWholeMeshAttrName, &mesh),
+                            std::pair(spmd::kOrderAttrName, &order),
+                            std::pair(spmd::kRowsAttrName, &rows)})
+    if (!text->empty())
+      module->setAttr(name, builder.getStringAttr(*text));
   return success();
 }

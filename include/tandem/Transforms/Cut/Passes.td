@@ -44,6 +44,8 @@ def AssignSectionsPass : Pass<"tandem-assign-sections", "::mlir::ModuleOp"> {
     Option<"points", "points", "int64_t", "0", "Points of the axis">,
     Option<"sections", "sections", "std::string", "", "Globs of parameters and the point of each section, or a number of sections">,
     Option<"mesh", "mesh", "std::string", "", "The mesh with the axis, by which the plan prices the distance of ranks: `spmd.whole_mesh`">,
+    Option<"order", "order", "std::string", "", "The order of the actions, for the stage localize: `spmd.order`">,
+    Option<"rows", "rows", "std::string", "", "The text of its file: `spmd.rows`">,
   ];
 }
 
