@@ -99,6 +99,81 @@ def test_a_loss_that_is_not_finite_changes_no_point():
     assert found == pytest.approx(losses, rel=1e-12)
 
 
+class Stored(torch.nn.Module):
+    """Buffers that it writes and then reads, or that keep what others were."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = torch.nn.Linear(8, 8), torch.nn.Linear(8, 6)
+        self.norm = torch.nn.BatchNorm1d(8, momentum=None)
+        for name, value in (("count", torch.zeros(())), ("bias", torch.zeros(8))):
+            self.register_buffer(name, value)
+        self.register_buffer("before", torch.zeros(8))
+
+    def forward(self, x):
+        with torch.no_grad():
+            self.count += 1
+            self.before.copy_(self.bias)
+            self.bias.copy_(self.first.bias)
+        y = self.norm(self.first(x)) * (1 - 0.9**self.count)
+        return self.last(y.tanh() + self.before)
+
+
+class Adaptive(torch.optim.Optimizer):
+    """Numbers of a group and of a sum over all parameters, read in the step that writes them."""
+
+    def __init__(self, parameters):
+        super().__init__(parameters, dict(lr=1e-2, count=0, scale=1.0))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            group["count"] += 1
+            product = sum((p.grad * p).sum() for p in group["params"]).abs().item()
+            group["scale"] = max(group["scale"] * 0.95, product)
+            for p in group["params"]:
+                state = self.state[p]
+                if not state:
+                    state["kept"], state["slow"] = torch.zeros_like(p), torch.ones_like(p)
+                kept = state["kept"].clone()
+                state["kept"].copy_(state["slow"])
+                state["slow"].copy_(kept)
+                p.sub_(p.grad * group["lr"] * group["scale"] / group["count"] * (1 + kept))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        dict(mesh={"pipe": 2}),
+        dict(mesh={"pipe": 2, "data": 2}, accumulate=2, order="gpipe", plan="zero"),
+    ],
+)
+def test_what_is_stored_is_read_before(options):
+    """It is stored behind the verdict of all points, which have read what was there."""
+
+    def loss_fn(model, batch):
+        return {"loss": masked_loss(model, batch), "bias": model.first.bias.detach()}
+
+    def make():
+        torch.manual_seed(1)
+        model = Stored().double()
+        return model, Adaptive(model.parameters())
+
+    data = batches()
+    model, optimizer = make()
+    other, others = make()
+    step = tandem.compile(other, loss_fn, others, data[0], **options)
+    for batch in data:
+        expected, found = loss_fn(model, batch), step(batch)
+        for name in expected:
+            torch.testing.assert_close(found[name], expected[name].detach(), rtol=1e-9, atol=1e-12)
+        optimizer.zero_grad()
+        expected["loss"].backward()
+        optimizer.step()
+    for name, value in model.state_dict().items():
+        torch.testing.assert_close(step.state_dict()[name], value, rtol=1e-9, atol=1e-12)
+
+
 def test_a_rank_holds_its_own_parameters():
     step = compile_step(masked_loss, batches()[0], mesh={"pipe": 2}, accumulate=2, pins=PINS)
     points = {

@@ -35,6 +35,13 @@ static bool isBehind(Operation *op) {
           !isa<nn::LibraryOpInterface>(op));
 }
 
+Value Action::getOwn(Value value) const {
+  auto broadcast = value.getDefiningOp<BroadcastOp>();
+  return broadcast && int64_t(broadcast.getFrom()) == point
+             ? getOwn(broadcast.getOperand())
+             : value;
+}
+
 Actions::Actions(func::FuncOp step, MeshAttr mesh, unsigned axis)
     : step(step), block(step.getBody().front()), mesh(mesh), axis(axis),
       segments(getSegments(block)) {
@@ -51,6 +58,7 @@ Actions::Actions(func::FuncOp step, MeshAttr mesh, unsigned axis)
   findLeaving();
   for (const auto &[op, segment] : segments)
     numSegments = std::max(numSegments, segment + 1);
+  last = std::max(numSegments - 1, lastLoop + 1);
 }
 
 /// What comes to other points behind the loops, as the gradient of a parameter
@@ -166,14 +174,19 @@ Action *Actions::findOnce(int64_t point, int64_t segment) {
 // Operators
 //===----------------------------------------------------------------------===//
 
+/// Whether all points meet in it.
+bool Actions::isMeeting(Operation *op) const {
+  auto axes = op->getAttrOfType<ArrayAttr>("axes");
+  return isa<AllReduceOp>(op) && axes &&
+         llvm::is_contained(axes.getAsValueRange<StringAttr>(),
+                            mesh.getName(axis));
+}
+
 void Actions::add(Operation *op, Action &action) {
   action.ops.push_back(op);
   action.segment = segments.lookup(op);
   action.isIterated = action.segment % 2;
-  auto axes = op->getAttrOfType<ArrayAttr>("axes");
-  action.meets |= isa<AllReduceOp>(op) && axes &&
-                  llvm::is_contained(axes.getAsValueRange<StringAttr>(),
-                                     mesh.getName(axis));
+  action.meets |= isMeeting(op);
 }
 
 /// Adds what all points have and an action of the last loop reads.
@@ -200,9 +213,11 @@ void Actions::findInputs(Action &action) {
     auto zeroed = dyn_cast<ZeroOthersOp>(op);
     if (zeroed && int64_t(zeroed.getPoint()) != action.point)
       continue;
-    for (Value operand : op->getOperands())
-      if (!own.contains(operand.getDefiningOp()))
-        action.inputs.insert(operand);
+    for (Value operand : op->getOperands()) {
+      Value value = action.getOwn(operand);
+      if (!own.contains(value.getDefiningOp()))
+        action.inputs.insert(value);
+    }
   }
 }
 
@@ -227,26 +242,64 @@ void Actions::findOutputs(Action &action, const llvm::DenseSet<Value> &read) {
   }
 }
 
-/// A loss that the microbatches have made goes through the last action of its
-/// point, which checks it before the first update, as what is made there.
-void Actions::addChecked() {
-  int64_t last = std::max(numSegments - 1, lastLoop + 1);
+/// A point takes part in a sum over points that it does not read itself, too.
+void Actions::keepMeetings(Action &action) {
+  llvm::DenseSet<Value> read(action.outputs.begin(), action.outputs.end());
+  read.insert(action.sums.begin(), action.sums.end());
+  for (Operation *op : llvm::reverse(action.ops)) {
+    if (isMeeting(op) && !read.contains(op->getResult(0))) {
+      action.outputs.insert(op->getResult(0));
+      read.insert(op->getResult(0));
+    }
+    if (llvm::any_of(op->getResults(),
+                     [&](Value made) { return read.contains(made); }))
+      read.insert(op->operand_begin(), op->operand_end());
+  }
+}
+
+static bool isChecked(DictionaryAttr facts) {
+  auto role = nn::getRole(facts);
+  return role == nn::Role::Loss || role == nn::Role::Check;
+}
+
+/// Whether a result is checked, or stored, or an argument: what is stored may
+/// take its place.
+static bool isOfLast(func::FuncOp step, OpOperand &result) {
+  DictionaryAttr facts = step.getResultAttrDict(result.getOperandNumber());
+  if (auto updated = nn::getUpdates(facts))
+    return result.get() != step.getArgument(*updated);
+  return isChecked(facts) || isa<BlockArgument>(result.get());
+}
+
+/// The last action of a point checks what all its actions have made, and stores
+/// behind the checks of all points.
+void Actions::addToLast() {
   for (OpOperand &operand : block.getTerminator()->getOpOperands()) {
-    auto role = nn::getRole(step.getResultAttrDict(operand.getOperandNumber()));
-    Operation *maker = operand.get().getDefiningOp();
-    int64_t point = getPoint(operand.get());
-    if ((role != nn::Role::Loss && role != nn::Role::Check) || !maker ||
-        point < 0 || segments.lookup(maker) > lastLoop)
+    if (!isOfLast(step, operand))
       continue;
     numSegments = last + 1;
-    std::string name = ("p" + Twine(point) + "." + Twine(last)).str();
-    Action &action = byName[name];
-    action.name = name;
-    action.point = point;
-    action.segment = last;
-    action.inputs.insert(operand.get());
-    action.outputs.insert(operand.get());
+    int64_t at = getPoint(operand.get());
+    for (int64_t point = 0; point < mesh.getSize(axis); ++point)
+      if (at < 0 || at == point)
+        addToLast(operand, point);
   }
+}
+
+void Actions::addToLast(OpOperand &result, int64_t point) {
+  std::string name = ("p" + Twine(point) + "." + Twine(last)).str();
+  Action &action = byName[name];
+  action.name = name;
+  action.isOfAll = true;
+  action.point = point;
+  action.segment = last;
+  Operation *maker = result.get().getDefiningOp();
+  if (!maker || isBoundary(maker) || segments.lookup(maker) < last) {
+    action.inputs.insert(action.getOwn(result.get()));
+    action.outputs.insert(result.get());
+  }
+  DictionaryAttr facts = step.getResultAttrDict(result.getOperandNumber());
+  if (auto updated = nn::getUpdates(facts))
+    action.inputs.insert(step.getArgument(*updated));
 }
 
 LogicalResult Actions::find() {
@@ -276,9 +329,13 @@ LogicalResult Actions::find() {
     findInputs(action);
     read[action.point].insert(action.inputs.begin(), action.inputs.end());
   }
-  for (auto &[name, action] : byName)
+  for (auto &[name, action] : byName) {
     findOutputs(action, read[action.point]);
-  addChecked();
+    keepMeetings(action);
+  }
+  addToLast();
+  for (auto &[name, action] : byName)
+    action.isLast = action.segment == last;
   return success();
 }
 
@@ -323,9 +380,11 @@ public:
 
 private:
   void addArguments();
+  void mapOwn(ValueRange values);
   void cloneOp(Operation *op);
   Value makeZeros(Operation *op);
   void addResults();
+  OpOperand *findResult(Value output);
   void addResult(Value value);
 
   const Action &action;
@@ -366,7 +425,15 @@ Value ActionWriter::makeZeros(Operation *op) {
   return nn::ConstantOp::create(builder, op->getLoc(), type, zeros);
 }
 
+/// The names of one tensor are one argument: an update in place has to know.
+void ActionWriter::mapOwn(ValueRange values) {
+  for (Value value : values)
+    if (Value own = action.getOwn(value); own != value)
+      map.map(value, map.lookup(own));
+}
+
 void ActionWriter::cloneOp(Operation *op) {
+  mapOwn(op->getOperands());
   Value result = op->getResult(0);
   if (auto zeroed = dyn_cast<ZeroOthersOp>(op);
       zeroed && int64_t(zeroed.getPoint()) != action.point) {
@@ -399,23 +466,39 @@ void ActionWriter::cloneOp(Operation *op) {
     made.setType(getType(made.getType()));
 }
 
-void ActionWriter::addResult(Value value) {
-  results.push_back(map.lookup(value));
-  for (OpOperand &use : value.getUses()) {
+/// The result of the step that an output is. One that is checked comes first,
+/// then one that is stored: others are copies of it.
+OpOperand *ActionWriter::findResult(Value output) {
+  OpOperand *found = nullptr;
+  int best = -1;
+  for (OpOperand &use : output.getUses()) {
     if (!use.getOwner()->hasTrait<OpTrait::IsTerminator>())
       continue;
-    DictionaryAttr own = step.getResultAttrDict(use.getOperandNumber());
-    NamedAttrList facts = keepFacts(own);
-    if (auto updated = nn::getUpdates(own))
-      if (auto found = numbers.find(step.getArgument(*updated));
-          found != numbers.end())
-        facts.set(nn::kUpdatesAttrName,
-                  builder.getI64IntegerAttr(found->second));
-    resultFacts.push_back(facts);
-    return;
+    DictionaryAttr facts = step.getResultAttrDict(use.getOperandNumber());
+    int rank = isChecked(facts) ? 2 : nn::getUpdates(facts) ? 1 : 0;
+    if (rank > best)
+      found = &use;
+    best = std::max(best, rank);
   }
-  resultFacts.push_back(
-      describe(builder, nn::Role::Output, "v" + Twine(results.size())));
+  return found;
+}
+
+void ActionWriter::addResult(Value value) {
+  mapOwn(value);
+  results.push_back(map.lookup(value));
+  OpOperand *result = findResult(value);
+  if (!result)
+    return resultFacts.push_back(
+        describe(builder, nn::Role::Output, "v" + Twine(results.size())));
+  DictionaryAttr own = step.getResultAttrDict(result->getOperandNumber());
+  NamedAttrList facts = keepFacts(own);
+  if (!action.isLast)
+    facts.set(nn::kRoleAttrName,
+              nn::RoleAttr::get(builder.getContext(), nn::Role::Output));
+  else if (auto updated = nn::getUpdates(own))
+    facts.set(nn::kUpdatesAttrName, builder.getI64IntegerAttr(numbers.lookup(
+                                        step.getArgument(*updated))));
+  resultFacts.push_back(facts);
 }
 
 void ActionWriter::addResults() {

@@ -25,6 +25,8 @@ struct Action {
   bool meets = false;
   /// Whether it is of no section: it makes what all points have.
   bool isOfAll = false;
+  /// Whether it is the last one of its point, which checks and stores.
+  bool isLast = false;
   int64_t segment = 0;
   /// In the order of the step.
   llvm::SmallVector<mlir::Operation *> ops;
@@ -37,6 +39,12 @@ struct Action {
   /// behind the others, and an output behind the others.
   llvm::SmallVector<mlir::Value> sums;
 
+  /// What the point broadcasts for `value` itself, or else `value`.
+  mlir::Value getOwn(mlir::Value value) const;
+  /// Whether an output is made in it, and not handed on.
+  bool makes(mlir::Value output) const {
+    return !inputs.contains(getOwn(output));
+  }
   void addCopy(mlir::Operation *op) {
     if (copies.insert(op).second)
       ops.push_back(op);
@@ -81,13 +89,16 @@ private:
   llvm::StringRef getLetter(mlir::Operation *op) const;
   void findLeaving();
   bool isWhole(mlir::Operation *op) const;
+  bool isMeeting(mlir::Operation *op) const;
   void add(mlir::Operation *op, Action &action);
   void splitLast();
   void remakeViews();
   void addWhole();
   void findInputs(Action &action);
   void findOutputs(Action &action, const llvm::DenseSet<mlir::Value> &read);
-  void addChecked();
+  void keepMeetings(Action &action);
+  void addToLast();
+  void addToLast(mlir::OpOperand &result, int64_t point);
   mlir::Type getType(mlir::Type type) const;
 
   mlir::func::FuncOp step;
@@ -97,7 +108,8 @@ private:
   llvm::DenseMap<mlir::Operation *, int64_t> segments;
   /// Of backward passes: what gradients that leave the section depend on.
   llvm::DenseSet<mlir::Operation *> leaving;
-  int64_t lastLoop = -1, numSegments = 1;
+  /// `last`: of the checks and what is stored.
+  int64_t lastLoop = -1, numSegments = 1, last = 0;
 };
 
 } // namespace tandem

@@ -323,7 +323,8 @@ void PointsWriter::record(int64_t point, const Item &item, sched::RunOp run) {
   for (Value sum : item.action->sums)
     own.values[{sum, -2}] = run.getResult(index++);
   for (Value output : item.action->outputs)
-    sendAll(output, point, isIterated(output) ? item.microbatch : -1);
+    if (item.action->makes(output))
+      sendAll(output, point, isIterated(output) ? item.microbatch : -1);
   if (item.microbatch != count - 1)
     return;
   for (Value sum : item.action->sums) {
