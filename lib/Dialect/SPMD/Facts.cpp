@@ -58,10 +58,58 @@ static LogicalResult verifyPlan(Operation *op, PlanAttr plan) {
                          << " and " << op->getNumResults();
 }
 
+/// The mesh whose axis the points are on, as far as it is known.
+static FailureOr<MeshAttr> getMeshOfPoints(ModuleOp module) {
+  auto whole = module->getAttrOfType<StringAttr>(kWholeMeshAttrName);
+  if (!whole)
+    return module->getAttrOfType<MeshAttr>(kMeshAttrName);
+  return parseMesh(module.getLoc(), whole.getValue(), /*micro=*/1, /*file=*/"");
+}
+
+/// Sections lie on points of an axis.
+static LogicalResult verifySections(ModuleOp module, ArrayRef<int64_t> points) {
+  auto pipe = module->getAttrOfType<StringAttr>(kPipeAttrName);
+  if (!pipe)
+    return module.emitError() << "the module has '" << kSectionsAttrName
+                              << "', expected the name of their axis, too ('"
+                              << kPipeAttrName << "')";
+  FailureOr<MeshAttr> mesh = getMeshOfPoints(module);
+  if (failed(mesh))
+    return failure();
+  auto axis = *mesh ? mesh->lookup(pipe.getValue()) : std::nullopt;
+  for (int64_t point : points)
+    if (axis && point >= mesh->getSize(*axis))
+      return module.emitError() << "a section lies on point " << point
+                                << ", but axis '" << pipe.getValue() << "' has "
+                                << mesh->getSize(*axis) << " points, from 0 on";
+  return success();
+}
+
+/// Each section of `what` has a point.
+static LogicalResult verifySection(Operation *op, NamedAttribute attribute,
+                                   const Twine &what) {
+  auto module = op->getParentOfType<ModuleOp>();
+  if (!module || attribute.getName() != kSectionAttrName)
+    return success();
+  auto points = module->getAttrOfType<DenseI64ArrayAttr>(kSectionsAttrName);
+  int64_t section = cast<IntegerAttr>(attribute.getValue()).getInt();
+  if (!points || section < points.size())
+    return success();
+  return op->emitError() << what << " is in section " << section << " ('"
+                         << kSectionAttrName << "'), but '" << kSectionsAttrName
+                         << "' has " << points.size() << ", from 0 on";
+}
+
 LogicalResult SPMDDialect::verifyOperationAttribute(Operation *op,
                                                     NamedAttribute attribute) {
-  if (failed(verifyFact(kFacts, op, attribute)))
+  if (failed(verifyFact(kFacts, op, attribute)) ||
+      failed(verifySection(op, attribute,
+                           "'" + op->getName().getStringRef() + "'")))
     return failure();
+  if (attribute.getName() == kSectionsAttrName)
+    return verifySections(
+        cast<ModuleOp>(op),
+        cast<DenseI64ArrayAttr>(attribute.getValue()).asArrayRef());
   auto plan = dyn_cast<PlanAttr>(attribute.getValue());
   return plan ? verifyPlan(op, plan) : success();
 }
@@ -69,7 +117,9 @@ LogicalResult SPMDDialect::verifyOperationAttribute(Operation *op,
 LogicalResult SPMDDialect::verifyRegionArgAttribute(Operation *op, unsigned,
                                                     unsigned index,
                                                     NamedAttribute attribute) {
-  return verifyFact(kFacts, op, attribute, OnArgument, index);
+  return failure(
+      failed(verifyFact(kFacts, op, attribute, OnArgument, index)) ||
+      failed(verifySection(op, attribute, "argument " + Twine(index))));
 }
 
 LogicalResult SPMDDialect::verifyRegionResultAttribute(

@@ -32,3 +32,32 @@ func.func @case9(%x: tensor<4xf32>) {
   %0 = nn.exp %x {spmd.change = true} : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
+
+// -----
+
+module attributes {spmd.pipe = "pipe", spmd.sections = array<i64: 0, 1>} {
+  // expected-error @+1 {{argument 0 is in section 7 ('spmd.section'), but 'spmd.sections' has 2, from 0 on}}
+  func.func @case10(%x: tensor<4xf32> {spmd.section = 7 : i64}) {
+    return
+  }
+}
+
+// -----
+
+module attributes {spmd.pipe = "pipe", spmd.sections = array<i64: 0, 1>} {
+  func.func @case11(%x: tensor<4xf32>) {
+    // expected-error @+1 {{'nn.exp' is in section 2 ('spmd.section'), but 'spmd.sections' has 2, from 0 on}}
+    %0 = nn.exp %x {spmd.section = 2 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+    return
+  }
+}
+
+// -----
+
+// expected-error @+1 {{a section lies on point 5, but axis 'pipe' has 2 points, from 0 on}}
+module attributes {spmd.pipe = "pipe", spmd.sections = array<i64: 0, 5>, spmd.whole_mesh = "pipe=2,data=1"} {}
+
+// -----
+
+// expected-error @+1 {{the module has 'spmd.sections', expected the name of their axis, too ('spmd.pipe')}}
+module attributes {spmd.sections = array<i64: 0, 1>} {}
