@@ -146,7 +146,8 @@ std::optional<Partition> tandem::orders::inferPartition(const Order &order,
       if (!isFound[action.section]) {
         partition.sections.resize(isFound.size());
         partition.sections[action.section] = {
-            point, true, costs.forward, costs.input, costs.weight, 1};
+            point,        true, costs.forward, costs.input,
+            costs.weight, 1,    costs.sum};
       }
       isFound[action.section] = true;
     }

@@ -31,7 +31,8 @@ std::string tandem::orders::print(const Partition &partition) {
     if (section.hasBackward)
       text += " I " + printNumber(section.input) + " W " +
               printNumber(section.weight);
-    text += " activations " + printNumber(section.activations) + "\n";
+    text += " activations " + printNumber(section.activations);
+    text += section.sum > 0 ? " sum " + printNumber(section.sum) + "\n" : "\n";
   }
   for (const Edge &edge : partition.edges)
     text += "edge " + std::to_string(edge.from) + " " +
@@ -142,7 +143,7 @@ bool PartitionReader::readSection() {
   if (words.size() < 3 || words[2] != "point")
     return expect(2, "'point'");
   if (!readIndex(3, section.point) ||
-      !readNumbers(4, {"F", "I", "W", "activations"}))
+      !readNumbers(4, {"F", "I", "W", "activations", "sum"}))
     return false;
   if (!numbers.count("F"))
     return expect(words.size(), "the cost F");
@@ -153,6 +154,9 @@ bool PartitionReader::readSection() {
   section.input = get("I", 0);
   section.weight = get("W", 0);
   section.activations = get("activations", section.activations);
+  section.sum = get("sum", 0);
+  if (section.sum > 0 && !section.hasBackward)
+    return expect(words.size(), "I and W beside the sum of gradients");
   partition.numPoints = std::max(partition.numPoints, section.point + 1);
   partition.sections.push_back(section);
   return true;

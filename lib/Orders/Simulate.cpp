@@ -33,6 +33,31 @@ static PointTime measure(const Partition &partition, const Order &order,
   return time;
 }
 
+/// In the order in which the sections of a point have their last backward
+/// action.
+static void addSums(const Partition &partition, const Order &order,
+                    Simulation &simulation) {
+  simulation.sums.resize(partition.sections.size());
+  for (unsigned point = 0; point < order.points.size(); ++point) {
+    const std::vector<Action> &row = order.points[point];
+    std::vector<size_t> last(partition.sections.size());
+    for (size_t i = 0; i < row.size(); ++i)
+      if (row[i].kind != ActionKind::Forward)
+        last[row[i].section] = i;
+    double isFree = 0;
+    for (size_t i = 0; i < row.size(); ++i) {
+      unsigned section = row[i].section;
+      double seconds = partition.sections[section].sum;
+      if (seconds == 0 || last[section] != i)
+        continue;
+      double begin = std::max(isFree, simulation.actions[point][i].end);
+      isFree = begin + seconds;
+      simulation.sums[section] = {begin, isFree};
+      simulation.end = std::max(simulation.end, isFree);
+    }
+  }
+}
+
 Simulation tandem::orders::simulate(const Partition &partition,
                                     const Order &order) {
   Run run = runOrder(partition, order, getPlaces(order));
@@ -46,5 +71,7 @@ Simulation tandem::orders::simulate(const Partition &partition,
         std::max(simulation.longestSpan, time.span.end - time.span.begin);
     simulation.points.push_back(time);
   }
+  simulation.end = simulation.makespan;
+  addSums(partition, order, simulation);
   return simulation;
 }

@@ -25,8 +25,10 @@ Checks the order of a pipeline and prints how long a step takes, what waits and
 what each point holds of activations (docs/orders.md). '-' reads standard
 input.
 
-  --costs F,I,W[,C]  seconds of each section's F, I and W, and of a value between
-                     neighbours (1,1,1,0); sections form a chain
+  --costs F,I,W[,C[,S]]
+                     seconds of each section's F, I and W, of a value between
+                     neighbours, and of the sum of a section's gradients
+                     (1,1,1,0,0); sections form a chain
   --sections FILE    points, costs and edges of the sections
   --microbatches N   number of microbatches (as many as the order names)
   --limit N[,N...]   what every point, or each one, may hold of activations
@@ -67,15 +69,15 @@ Status parseNumbers(Arguments &arguments, const std::string &expected,
 }
 
 Status parseCosts(Arguments &arguments, Options &options) {
-  const char *expected = "F,I,W or F,I,W,C: numbers from 0 to 1e+15";
+  const char *expected = "F,I,W and perhaps C and S: numbers from 0 to 1e+15";
   std::vector<double> costs;
   if (Status status = parseNumbers(arguments, expected, costs); !status.ok())
     return status;
-  if (costs.size() < 3 || costs.size() > 4)
+  if (costs.size() < 3 || costs.size() > 5)
     return Status::error("--costs has " + std::to_string(costs.size()) +
                          " numbers, expected " + expected);
-  costs.resize(4);
-  options.costs = {costs[0], costs[1], costs[2], costs[3]};
+  costs.resize(5);
+  options.costs = {costs[0], costs[1], costs[2], costs[3], costs[4]};
   return Status::success();
 }
 

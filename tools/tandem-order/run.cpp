@@ -95,6 +95,8 @@ void printPoints(const Simulation &simulation) {
 void printSimulation(const Partition &partition, const Order &order,
                      const Simulation &simulation, unsigned numColumns) {
   printf("makespan %s\n", printQuantity(simulation.makespan).c_str());
+  if (simulation.end > simulation.makespan)
+    printf("gradient sums end %s\n", printQuantity(simulation.end).c_str());
   printf("bubble %s\n", printShare(simulation.getBubble()).c_str());
   printf("longest span %s, point %u\n",
          printQuantity(simulation.longestSpan).c_str(),

@@ -36,6 +36,8 @@ struct Section {
   double forward = 0, input = 0, weight = 0;
   /// What one microbatch holds from the begin of F to the end of B or W.
   double activations = 1;
+  /// Seconds of the sum of its gradients over other devices.
+  double sum = 0;
 };
 
 /// Section `to` reads a result of section `from`.
@@ -67,6 +69,8 @@ struct EqualCosts {
   double forward = 1, input = 1, weight = 1;
   /// Between neighbours of the chain.
   double seconds = 0;
+  /// Of the gradients of a section.
+  double sum = 0;
 };
 
 /// The chain of the sections that `order` names, each on the point of its first
@@ -84,7 +88,8 @@ std::optional<Partition> inferPartition(const Order &order,
 ///     edge 0 1 comm 0.5 no-gradient
 ///
 /// Sections come first, in order. Without `I` and `W` a section has no backward
-/// pass. `activations` is 1, `comm` is 0 by default. `#` starts a comment.
+/// pass. `activations` is 1, `sum` and `comm` are 0 by default. `#` starts a
+/// comment.
 std::string print(const Partition &partition);
 
 /// A partition from its text, which came from `name`. Else nothing, with one

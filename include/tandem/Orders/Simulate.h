@@ -8,7 +8,9 @@
 // A point runs its list in order. An action begins when its point is free and
 // what it needs has arrived: a value that crosses points arrives the seconds of
 // its edge later, and links do not contend. Activations are held from the begin
-// of F to the end of B or W.
+// of F to the end of B or W. A point sums its gradients beside its actions, one
+// section after the other: each sum begins behind the last B or W of the
+// section.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,8 +39,12 @@ struct Simulation {
   /// Of each action of the order, in its places.
   std::vector<std::vector<Interval>> actions;
   std::vector<PointTime> points;
+  /// The sum of each section's gradients; empty where it takes no time.
+  std::vector<Interval> sums;
   /// The end of the last action. One step takes as long.
   double makespan = 0;
+  /// The end of the last action or sum.
+  double end = 0;
   /// The longest span of a point. Steps that follow each other without a
   /// barrier take about as long each.
   double longestSpan = 0;

@@ -125,7 +125,7 @@ TEST(Partition, RefusesWhatIsNone) {
        "s:2: found 'nan', expected a number from 0 to 1e+15"},
       {"section 1 point 0 F 1 F 2", "s:2: found 'F', expected 'F' once"},
       {"section 1 point 0 F 1 B 2",
-       "s:2: found 'B', expected F, I, W or activations"},
+       "s:2: found 'B', expected F, I, W, activations or sum"},
       {"section 1 point 2 F 1",
        "s: found no section on point 1, expected a section on every point"},
       {"edge 0 1", "s: found edge 0 1, expected sections below 1"},

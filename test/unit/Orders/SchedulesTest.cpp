@@ -150,13 +150,16 @@ static std::string printPlain(Order order) {
   return print(order);
 }
 
+static std::string getScheduleName(const json &schedule) {
+  std::string name = schedule["schedule"];
+  return name == "interleaved-1f1b" ? "interleaved" : name;
+}
+
 /// The schedules write the orders of the file, which they were not read from.
 TEST(Schedules, AreWritten) {
   for (const json &schedule : getCases()) {
     SCOPED_TRACE(getName(schedule));
-    std::string name = schedule["schedule"];
-    if (name == "interleaved-1f1b")
-      name = "interleaved";
+    std::string name = getScheduleName(schedule);
     Order order = makeOrder(name, getShape(schedule));
     EXPECT_EQ(printPlain(order), getText(schedule["order"]));
     const json &places = schedule["placement"];
@@ -209,6 +212,24 @@ TEST(Schedules, RunForAllShapes) {
           ASSERT_TRUE(verifyOrder(*partition, *order, limits, "order", error))
               << error;
         }
+}
+
+/// Of 1F1B, interleaved 1F1B, AIAO and ZB-H1, in units of 1/v.
+TEST(Schedules, SumGradientsBeside) {
+  ASSERT_EQ(getFile()["gradient_sums"].size(), 18u);
+  for (const json &row : getFile()["gradient_sums"]) {
+    SCOPED_TRACE(row.dump());
+    unsigned points = row["p"], count = row["chunks_per_rank"];
+    Order order =
+        makeOrder(getScheduleName(row), {points, points * count, row["m"]});
+    std::string error;
+    auto partition = inferPartition(
+        order, {row["F"], row["I"], row["W"], 0, row["sync"]}, "order", error);
+    ASSERT_TRUE(partition) << error;
+    Simulation simulation = simulate(*partition, order);
+    EXPECT_EQ(simulation.makespan, row["makespan"].get<double>() * count);
+    EXPECT_EQ(simulation.end, row["with_sync"].get<double>() * count);
+  }
 }
 
 TEST(Schedules, RefuseOtherShapes) {
