@@ -75,8 +75,10 @@ bench-pipeline: setup ## Pipelines on four emulated hosts: predictions, torch.di
 	@scripts/build $(BUILD) $(JOBS) --target testbed-tools
 	@.venv/bin/python benchmarks/pipeline.py $(if $(CHECK),--check) --json $(BUILD)/bench/pipeline.json
 
-bench-oases: build ## The planner of Oases beside the degrees of its paper (seconds; CHECK=1)
-	@.venv/bin/python benchmarks/oases.py $(if $(CHECK),--check)
+bench-oases: setup ## Oases beside its paper, and layers in checkpoints on two emulated hosts (root; 10 minutes; CHECK=1)
+	@scripts/build $(BUILD) $(JOBS) --target testbed-tools
+	@.venv/bin/python benchmarks/oases.py $(if $(CHECK),--check) --json $(BUILD)/bench/oases.json; failed=$$?; \
+	scripts/bench-overlap --only recomputed $(if $(CHECK),--check) --json $(BUILD)/bench/oases.json && exit $$failed
 
 bench-overhead: build ## Overhead of the runtime: a step of a tiny model
 	@.venv/bin/python benchmarks/overhead.py --check --json $(BUILD)/bench/overhead.json

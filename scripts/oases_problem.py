@@ -2,10 +2,15 @@
 """Writes a setting of the Oases paper as the text of a SearchProblem with the accounting `oases`.
 
     scripts/oases_problem.py --width 2048 --cluster nvlink -o p.txt [--degrees 2*8,4*16]
+    scripts/oases_problem.py --width 2048 --cluster nvlink -o p.txt --way cross-pass [--splitting 1.2]
 
 Layers of a transformer decoder (appendix B), each of two blocks: attention, and the feed-forward network. 32 devices
 are an axis `data`, and `a` and `b` that each split either the batch or the weights of a block: its degree is the size
 of `b`, or of both. `--degrees` has one for each layer, and leaves no choice.
+
+`--way` writes a row of table 3 with the accounting `tandem`: a step at one degree, whose backward pass makes each
+layer again. `megatron` has one strand; `cross-pass` has two; so has `fine-grained`, which does not repeat the sums of
+the forward pass. A half of a batch takes `--splitting` times as long as it would at the speed of the whole.
 
 The paper profiles its cluster. Here computation takes as long as throughputs of its table 6 say, and an all-reduce as
 long as efficiencies of its table 2 say: of a step of Megatron, 4 computations and 3 all-reduces of each block.
@@ -158,6 +163,78 @@ def problem(width, cluster, degrees):
     return "\n".join([*lines, *operators]) + "\n"
 
 
+class Step:
+    """The text of a step of layers in checkpoints, on an axis `model` and, for two strands, `micro`."""
+
+    def __init__(self, width, cluster, way, splitting):
+        self.layers, _, batch, _, degree = MODELS[width]
+        self.strands, self.repeats = 1 if way == "megatron" else 2, way != "fine-grained"
+        per_device = batch / (DEVICES / degree)
+        share = splitting / 2 if self.strands == 2 else 1
+        self.seconds = [f * per_device / degree / FLOPS * share for f in count_flops(width)]
+        rate = seconds_per_byte(cluster, degree)
+        self.lines = ["tandem-problem 1", "accounting tandem"]
+        self.lines += ["slowdown compute 1 collective 1", "piece 0 s"]
+        self.lines += [axis_line("model", degree, rate)]
+        if self.strands == 2:
+            free = " ".join(
+                f"{change} 0 s 0 s/B"
+                for change in ("all-gather", "reduce-scatter", "all-reduce", "all-to-all")
+            )
+            self.lines += [f"axis micro time 2 {free}"]
+        self.shape = f"{round(per_device * SEQUENCE)}x{width}"
+        self.tensors, self.sets, self.operators = [], [], []
+
+    def add(self, kind, name, model, seconds, operands, results=1, each="compute"):
+        """An operator of a pass; what it makes."""
+        forms = [f"model='{model}'"]
+        if self.strands == 2:
+            halves = ["gather(0)"] * len(operands), ["gather(0)"] * results
+            text = ", ".join(halves[0]) + " -> " + ", ".join(halves[1])
+            forms.append(f"micro='{text.strip()}'")
+        if (line := f"  {' '.join(forms)} {seconds!r} s 0 B") not in self.sets:
+            self.sets.append(line)
+        made = [len(self.tensors) + i for i in range(results)]
+        self.tensors += [f"tensor {i} {name} {self.shape} {HALF} B" for i in made]
+        one, other = (",".join(map(str, each)) or "-" for each in (operands, made))
+        self.operators.append(
+            f"operator {len(self.operators)} {kind} {each} {name} set {self.sets.index(line)}"
+            f" operands {one} results {other}"
+        )
+        return made
+
+    def add_again(self, layer, x):
+        """What a layer makes again: of each block what its backward pass reads, and the layer's result, if it is summed
+        again.
+        """
+        model = "full -> gather(1), reduce" if self.repeats else "full -> gather(1)"
+        kept, last = [], []
+        for part, seconds in enumerate(self.seconds):
+            source, name = last or [x[2 * layer + part]], f"again{layer}.{part}"
+            first, *last = self.add("backward", name, model, seconds, source, 1 + self.repeats)
+            kept.append(first)
+        return kept, last
+
+    def write(self):
+        x = self.add("forward", "x", "-> full", 0.0, [], each="input")
+        for layer in range(self.layers):
+            for part, seconds in enumerate(self.seconds):
+                x += self.add("forward", f"f{layer}.{part}", "full -> reduce", seconds, x[-1:])
+        gradient = self.add("backward", "loss", "full -> full", 0.0, x[-1:])
+        for layer in reversed(range(self.layers)):
+            kept, last = self.add_again(layer, x)
+            for part in (1, 0):
+                more = last if part else []
+                model = ", ".join(["full", "gather(1)"] + ["full"] * len(more)) + " -> reduce"
+                operands = [*gradient, kept[part], *more]
+                gradient = self.add(
+                    "backward", f"b{layer}.{part}", model, 2 * self.seconds[part], operands
+                )
+        self.add("backward", "end", "full -> full", 0.0, gradient)
+        sets = [line for i, text in enumerate(self.sets) for line in (f"signatures {i}", text)]
+        return "\n".join([*self.lines, *self.tensors, *sets, *self.operators]) + "\n"
+
+
 def parse_degrees(text, width):
     layers, *_, small, large = MODELS[width]
     degrees = []
@@ -178,10 +255,17 @@ def main():
     parser.add_argument("--width", type=int, choices=MODELS, required=True)
     parser.add_argument("--cluster", choices=EFFICIENCIES, required=True)
     parser.add_argument("--degrees", help="of each layer: 2*8,4*16")
+    parser.add_argument("--way", choices=("megatron", "cross-pass", "fine-grained"))
+    parser.add_argument("--splitting", type=float, default=1.0, help="of a half's computation (1)")
     parser.add_argument("-o", dest="output", help="the problem; default: standard output")
     options = parser.parse_args()
     degrees = options.degrees and parse_degrees(options.degrees, options.width)
-    text = problem(options.width, options.cluster, degrees)
+    if options.way and degrees:
+        fail("found --way and --degrees, expected one of them")
+    if options.way:
+        text = Step(options.width, options.cluster, options.way, options.splitting).write()
+    else:
+        text = problem(options.width, options.cluster, degrees)
     if not options.output:
         sys.stdout.write(text)
         return

@@ -8,6 +8,7 @@ bandwidth       on two hosts, by the rate of the links (figure 8 of HiDup)
 batch           by the size of the batch (figure 9)
 hosts           by the number of hosts (figure 6)
 prediction    predicted and measured seconds of a step: models, plans, rates, microbatches
+recomputed    layers in checkpoints, tensor-parallel on two hosts; only if it is named (make bench-oases)
 
 Leaves Programs, traces and cluster files in build/bench/overlap, pictures in build/bench.
 """
@@ -22,7 +23,7 @@ from harness import BUILD
 from testbed import Network, TestbedError, format_rate
 from testbed.cores import is_shared, measure_cores, sample_quietly
 
-from . import collectives, contest, hiding, prediction, sweeps
+from . import collectives, contest, hiding, prediction, recomputed, sweeps
 from .steps import Bed, Model
 
 RATE = "1gbit"
@@ -36,12 +37,17 @@ PARTS = (
     "hosts",
     "prediction",
 )
+# What a part needs of the time that computation takes.
+BALANCED = ("peers", "bandwidth", "batch", "hosts", "prediction")
 
 
 def parse():
     parser = harness.make_parser(__doc__)
     parser.add_argument(
-        "--only", action="append", choices=PARTS, help="this part; may be given again"
+        "--only",
+        action="append",
+        choices=(*PARTS, "recomputed"),
+        help="this part; may be given again",
     )
     return parser.parse_args()
 
@@ -78,7 +84,10 @@ class Benchmark:
         self.scales, self.rows_by_hosts = {}, []
 
     def run(self):
-        for hosts, measure in {2: self._on_two, 4: self._on_four}.items():
+        by_hosts = {2: self._on_two, 4: self._on_four}
+        if set(self.parts) == {"recomputed"}:
+            del by_hosts[4]
+        for hosts, measure in by_hosts.items():
             with Network(hosts, RATE) as network:
                 bed = Bed(network, self.folder)
                 describe_bed(bed, self.report)
@@ -102,7 +111,10 @@ class Benchmark:
     def _on_two(self, bed):
         if "computed" in self.parts:
             self._timed("computed", lambda: hiding.measure_computed(bed, self.report))
-        self._balance(bed)
+        if "recomputed" in self.parts:
+            self._timed("recomputed", lambda: recomputed.measure(bed, self.report))
+        if set(BALANCED) & set(self.parts):
+            self._balance(bed)
         if {"peers", "bandwidth", "batch", "hosts"} & set(self.parts):
             with contest.Peers(bed) as peers:
                 self._beside_peers(bed, peers)

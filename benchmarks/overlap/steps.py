@@ -33,10 +33,14 @@ class Model:
 
         self.name, self.sizes = name, SIZES.get(name, {}) | sizes
         file = load_model_file(ROOT / f"examples/{name}.py", None, self.sizes, "float32")
-        model, batches = file.make_model(), file.batches(STEPS + 1)
+        model, batches = self.prepare(file.make_model()), file.batches(STEPS + 1)
         self.module = export(model, file.loss, file.make_optimizer(model), batches[0])
         self.data = folder / f"{name}-{self.sizes['layers']}x{self.sizes['width']}.safetensors"
         self.module.save_values(self.data, batches, 0)
+
+    def prepare(self, model):
+        """What is captured."""
+        return model
 
 
 @dataclass
