@@ -32,7 +32,11 @@ SCHEDULES = {
     "1f1b": "Schedule1F1B",
     "gpipe": "ScheduleGPipe",
     "interleaved": "ScheduleInterleaved1F1B",
+    "interleaved-zb": "ScheduleInterleavedZeroBubble",
+    "zb-v": "ScheduleZBVZeroBubble",
+    "dualpipe-v": "ScheduleDualPipeV",
 }
+VEES = ("zb-v", "dualpipe-v")
 EVEN, UNEVEN, INTERLEAVED = (2, 2, 2, 2), (1, 3, 2, 2), (1,) * 8
 CLOSE, OF_CASES, AT_MOST, LEAST_SECONDS = 0.05, 4, 0.08, 0.2
 OF_PEER, LOSS_TOLERANCE = 1.02, 1e-5
@@ -52,13 +56,19 @@ class Case:
         sections = "+".join(map(str, self.layers))
         return f"{self.model} {sections} layers, {self.order}, {self.microbatches} microbatches"
 
+    def places(self):
+        """The point of each section."""
+        there = list(range(HOSTS))
+        back = there[::-1] if self.order in VEES else there
+        return [*there, *back][: len(self.layers)]
+
     def pins(self):
         import tandem
 
         first = 0
-        for point, count in enumerate(self.layers):
+        for point, count in zip(self.places(), self.layers, strict=True):
             globs = ",".join(f"layers.{layer}.*" for layer in range(first, first + count))
-            yield tandem.pin(globs, pipe=f"at({point % HOSTS})")
+            yield tandem.pin(globs, pipe=f"at({point})")
             first += count
 
 
@@ -75,6 +85,9 @@ BESIDE_PEERS = (
     Case("gpt", 16),
     Case("gpt", 8, "gpipe"),
     Case("gpt", 8, "interleaved", INTERLEAVED),
+    Case("gpt", 8, "interleaved-zb", INTERLEAVED),
+    Case("gpt", 8, "zb-v", INTERLEAVED),
+    Case("gpt", 8, "dualpipe-v", INTERLEAVED),
     Case("llama", 8),
 )
 
@@ -160,15 +173,15 @@ def measure_prediction(bed, models, report):
 
 
 def get_actions(bed, compiled, case, report):
-    """Seconds of [F, B] of each section, and of what each point does besides, as the table has them."""
+    """Seconds of [F, I, W] of each section, and of what each point does besides, as the table has them."""
     table = json.loads(bed.price(compiled, SCALE).read_text())["seconds"]
-    actions, update = [[0.0, 0.0] for _ in case.layers], [0.0 for _ in table]
+    actions, update = [[0.0, 0.0, 0.0] for _ in case.layers], [0.0 for _ in table]
     for command in report["commands"]:
         program = command["rank_program"]
         seconds = table[program].get(str(command["id"]), 0.0)
-        action = re.match(r"(\d+)([FBIW])\d+ ", command["name"])
+        action = re.match(r"(\d+)([FIW])\d+ ", command["name"])
         if action:
-            actions[int(action[1])][action[2] != "F"] += seconds / case.microbatches
+            actions[int(action[1])]["FIW".index(action[2])] += seconds / case.microbatches
         else:
             update[program] += seconds
     return {"actions": actions, "update": update}
@@ -180,6 +193,10 @@ def ask(peers, case, sizes, **request):
         sizes=sizes,
         microbatches=case.microbatches,
         layers=case.layers,
+        sections=[
+            [section for section, point in enumerate(case.places()) if point == host]
+            for host in range(HOSTS)
+        ],
         **request,
     )
 
@@ -187,8 +204,9 @@ def ask(peers, case, sizes, **request):
 def compare_losses(bed, peers):
     """Ends the process where Tandem's and those of torch.distributed.pipelining differ."""
     model, rows = Model("llama", bed.folder, **SMALL), []
-    for order, layers in (("1f1b", EVEN), ("gpipe", EVEN), ("interleaved", INTERLEAVED)):
-        case = Case("llama", 4, order, layers)
+    for order in SCHEDULES:
+        layers = EVEN if order in ("1f1b", "gpipe") else INTERLEAVED
+        case = Case("llama", 8, order, layers)
         compiled = bed.compile_case(case, model)
         command = [BUILD / "bin/tandem-run", compiled.program, "--data", model.data]
         own = re.findall(r"loss (\S+)", bed.run([*command, "--steps", STEPS])[0])

@@ -2,8 +2,8 @@
 
 {"schedule": "Schedule1F1B", "sizes": {...}, "microbatches": 8, "layers": [2, 2, 2, 2], "steps": 7, ...}
 
-With "actions", seconds of [F, B] of each section, and "update", seconds of each point, modules sleep: rank 0 answers
-with the seconds of steps. Without, they compute: it answers with losses. Section s is on point s modulo the hosts.
+With "actions", seconds of [F, I, W] of each section, and "update", seconds of each point, modules sleep: rank 0 answers
+with the seconds of steps. Without, they compute: it answers with losses. "sections" are the numbers of each point's.
 """
 
 import time
@@ -40,7 +40,9 @@ class Layers(nn.Module):
 
 
 class Sleeping(nn.Module):
-    """A section whose F and B take the given seconds and give a tensor of `shape`."""
+    """A section whose F, I and W take the given seconds; F gives a tensor of `shape`. I and W are nodes of their own, so
+    that a schedule may split the backward pass.
+    """
 
     def __init__(self, clock, shape, seconds):
         super().__init__()
@@ -48,15 +50,16 @@ class Sleeping(nn.Module):
         self.weight = nn.Parameter(torch.zeros(1))
 
     def forward(self, x):
-        return sleeping.Sleep.apply(self._clock, self._shape, *self._seconds, x, self.weight)
+        forward, of_input, of_weight = self._seconds
+        own = sleeping.Sleep.apply(self._clock, (1,), 0.0, of_weight, self.weight)
+        return sleeping.Sleep.apply(self._clock, self._shape, forward, of_input, x, own)
 
 
 def make_sections(request, file, model, clock):
     """Those of this point, by their numbers."""
-    rank, points = dist.get_rank(), dist.get_world_size()
     sizes, layers = request["sizes"], request["layers"]
     rows = sizes["batch"] // request["microbatches"]
-    for number in range(rank, len(layers), points):
+    for number in request["sections"][dist.get_rank()]:
         if "actions" not in request:
             yield number, Layers(file.module, model, sum(layers[:number]), layers[number])
             continue
