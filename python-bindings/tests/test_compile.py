@@ -347,7 +347,7 @@ def test_timeline(data, tmp_path):
             [
                 "1x parameter head.weight [5, 8]  full  320 B -> 320 B",
                 "1x input x [8, 8]  data: gather(0), micro: gather(0)  512 B -> 256 B",
-                "update  all-reduce  data  gradient  6x  1.0 KiB",
+                "update  all-reduce  data  gradient  5x  1000 B",
             ],
         ),
         (

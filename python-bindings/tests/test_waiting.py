@@ -195,6 +195,7 @@ def test_while_products_are_measured(tmp_path, monkeypatch, empty_cache):
 def test_a_step_ends_first():
     """However many steps there were: the values are those of whole ones."""
     step = make_step()
+    step(batch_of(0))
     gc.collect()  # Of what a capture leaves: Python drops what a signal raises within a destructor.
     timer = threading.Timer(0.3, interrupt)
     timer.start()
