@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Oases beside its paper (Li et al., 2023): the planner, and the rows of its ablation.
 
-    benchmarks/oases.py [--check] [--json FILE]
+    benchmarks/oases.py [--only planner] [--check] [--json FILE]
 
 planner    the degrees that the paper found (table 6), under the accounting `oases`
 ablation   speed-ups over Megatron (table 3), priced by the accounting `tandem`; halves of a batch compute as much slower
@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 
 import harness
-from harness import BUILD, ROOT, TOOL
+from harness import BUILD, ROOT
 
 SECONDS = 0.2
 # Width: the degree of all layers without the planner, and the degrees that the paper's planner found.
@@ -91,22 +91,22 @@ def measure_splitting(folder):
     return two / one
 
 
-def price(folder, width, cluster, way, splitting):
+def price(tool, folder, width, cluster, way, splitting):
     """Seconds of a step."""
     problem = folder / "problem.txt"
     script = [sys.executable, ROOT / "scripts/oases_problem.py", "-o", problem, "--way", way]
     more = ["--width", width, "--cluster", cluster, "--splitting", splitting]
     harness.measure_process([*script, *more])
-    command = [TOOL, problem, "--search", "tandem", "-o", folder / "plan.txt"]
+    command = [tool, problem, "--search", "tandem", "-o", folder / "plan.txt"]
     return float(re.search(r"cost (\S+) s", harness.measure_process(command)["text"])[1])
 
 
-def compare_planner(folder, report):
+def compare_planner(tool, folder, report):
     """Costs of the paper's degrees over those of one degree, by cluster and width."""
     print("cluster  width  one degree   paper's degrees         found                   search")
     rows, gains = [], {}
     for cluster, width in itertools.product(("nvlink", "pcie"), FOUND):
-        setting = (TOOL, folder, width, cluster)
+        setting = (tool, folder, width, cluster)
         same, papers = (plan(*setting, degrees)[0] for degrees in FOUND[width])
         cost, search, is_proven, degrees = plan(*setting)
         print(
@@ -126,14 +126,14 @@ def compare_planner(folder, report):
     return gains
 
 
-def compare_ablation(folder, report, gains):
+def compare_ablation(tool, folder, report, gains):
     splitting = measure_splitting(folder)
     print(f"halves of a batch compute {splitting:.3f} times as long as the whole")
     print("cluster  width  cross-pass    fine-grained  planner       (paper's in brackets)")
     rows = []
     for (cluster, width), papers in PAPER.items():
         one, cross, fine = (
-            price(folder, width, cluster, way, splitting)
+            price(tool, folder, width, cluster, way, splitting)
             for way in ("megatron", "cross-pass", "fine-grained")
         )
         found = (one / cross, one / fine, one / fine * gains[cluster, width])
@@ -151,11 +151,14 @@ def compare_ablation(folder, report, gains):
 
 
 def main():
-    options = harness.make_parser(__doc__).parse_args()
-    report = harness.Report()
+    parser = harness.make_parser(__doc__)
+    harness.add_tool(parser)
+    parser.add_argument("--only", choices=("planner",), help="this part alone")
+    options, report = parser.parse_args(), harness.Report()
     with tempfile.TemporaryDirectory() as name:
-        gains = compare_planner(Path(name), report)
-        compare_ablation(Path(name), report, gains)
+        gains = compare_planner(options.tool, Path(name), report)
+        if not options.only:
+            compare_ablation(options.tool, Path(name), report, gains)
     report.finish(options)
 
 
