@@ -85,9 +85,6 @@ BESIDE_PEERS = (
     Case("gpt", 16),
     Case("gpt", 8, "gpipe"),
     Case("gpt", 8, "interleaved", INTERLEAVED),
-    Case("gpt", 8, "interleaved-zb", INTERLEAVED),
-    Case("gpt", 8, "zb-v", INTERLEAVED),
-    Case("gpt", 8, "dualpipe-v", INTERLEAVED),
     Case("llama", 8),
 )
 
