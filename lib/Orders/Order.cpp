@@ -1,4 +1,4 @@
-//===- Order.cpp - orders of a pipeline, as text ------------------===//
+//===- Order.cpp - orders of a pipeline, as text --------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

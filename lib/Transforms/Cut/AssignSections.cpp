@@ -355,9 +355,8 @@ LogicalResult SectionFinder::checkUsed() {
              << "section " << section << " ('"
              << llvm::join(sections[section].globs, ",")
              << "') has no operator: nothing reads its parameters, or what "
-                "does "
-                "reads a later section, too; expected sections in the order of "
-                "the data";
+                "does reads a later section, too; expected sections in the "
+                "order of the data";
   return success();
 }
 
