@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ClusterMachine.h"
 #include "tandem/Cost/Plan.h"
 #include "tandem/Prediction/Prediction.h"
 #include "tandem_rt/report.h"
@@ -24,11 +25,12 @@ Expected<Timeline> predictProgram(std::string_view text,
   auto cluster = cost::getCluster(path, program->numRanks(), error);
   if (!cluster)
     return Status::error(error);
-  std::string hash = programHash(bytes);
-  Expected<CommandTimes> times = priceProgram(*program, hash, *cluster);
-  if (!times.ok())
-    return times.status();
-  return predictTimeline(headOf(*program, hash), std::move(*times));
+  auto machine = ClusterMachine::make(*program, *cluster, error);
+  if (!machine)
+    return Status::error(error);
+  auto made = simulate(headOf(*program, programHash(bytes)), *machine);
+  return made.ok() ? Expected<Timeline>(std::move(made->timeline))
+                   : made.status();
 }
 
 /// `27.3 %`.

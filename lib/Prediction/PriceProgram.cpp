@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ClusterMachine.h"
 #include "tandem/Prediction/Prediction.h"
 #include <algorithm>
 #include <numeric>
@@ -15,7 +16,7 @@ using namespace rt;
 using cost::Change;
 using cost::Cluster;
 
-static double priceComputation(const Cluster &cluster, const Command &command) {
+double priceComputation(const Cluster &cluster, const Command &command) {
   auto flops = static_cast<double>(command.flops);
   auto bytes = static_cast<double>(command.bytes);
   if (const auto *attention = std::get_if<Attention>(&command.operation))
@@ -45,65 +46,73 @@ static Change getChange(CollectiveKind kind) {
   return Change::AllReduce;
 }
 
-/// Of a group over several axes one axis after the other, as a plan counts
-/// them: the bytes are what a device holds where that axis and those before it
-/// are whole.
-static cost::ChangeRate priceCollective(const std::vector<cost::Axis> &mesh,
-                                        const Collective &op) {
+/// As a plan counts them: the bytes are what a device holds where that axis and
+/// those before it are whole.
+std::vector<AxisPart> splitCollective(const std::vector<Axis> &mesh,
+                                      const Collective &op) {
+  std::vector<AxisPart> parts;
   Change change = getChange(op.kind);
   auto bytes =
       static_cast<double>(numElements(op.shape) * elementBytes(op.type));
-  cost::ChangeRate sum{0, 0};
   for (uint32_t axis : op.axes) {
     auto size = static_cast<double>(mesh[axis].size);
-    cost::ChangeRate rate = mesh[axis].rates[static_cast<unsigned>(change)];
     if (change == Change::AllGather)
       bytes *= size;
     double whole = change == Change::AllToAll ? bytes * size : bytes;
-    sum.latency += rate.latency;
-    sum.secondsPerByte += rate.secondsPerByte * whole;
+    parts.push_back({axis, change, whole});
     if (change == Change::ReduceScatter)
       bytes /= size;
   }
-  return sum;
+  return parts;
 }
 
-/// One of the steps in which the members of an axis gather: each gives its part
-/// of the whole to the next one.
-static cost::ChangeRate priceTransfer(const cost::Axis &axis,
-                                      const Transfer &op) {
+cost::ChangeRate priceTransfer(const cost::Axis &axis) {
   const cost::ChangeRate &gather =
       axis.rates[static_cast<unsigned>(Change::AllGather)];
   auto size = static_cast<double>(axis.size), steps = size - 1;
-  auto bytes =
-      static_cast<double>(numElements(op.shape) * elementBytes(op.type));
-  return {gather.latency / steps, gather.secondsPerByte * bytes * size / steps};
+  return {gather.latency / steps, gather.secondsPerByte * size / steps};
 }
 
 namespace {
 /// The tables of one Program.
 struct Pricer {
+  const Program &program;
   const Cluster &cluster;
   const std::vector<cost::Axis> &mesh;
   CommandTimes &times;
 
+  void add(uint32_t id, double latency, double rest) {
+    times.collectives.back()[id] = latency + rest;
+    times.latency.back()[id] = latency;
+  }
+  void add(uint32_t id, const Collective &op) {
+    double latency = 0, rest = 0;
+    for (const AxisPart &part : splitCollective(program.mesh, op)) {
+      const cost::ChangeRate &rate =
+          mesh[part.axis].rates[static_cast<unsigned>(part.change)];
+      latency += rate.latency;
+      rest += rate.secondsPerByte * part.bytes;
+    }
+    add(id, latency, rest);
+  }
+  void add(uint32_t id, const Transfer &op) {
+    cost::ChangeRate rate = priceTransfer(mesh[op.axis]);
+    add(id, rate.latency,
+        rate.secondsPerByte *
+            static_cast<double>(numElements(op.shape) * elementBytes(op.type)));
+  }
+
   void add(const RankProgram &rankProgram) {
     auto &seconds = times.seconds.emplace_back();
-    auto &collectives = times.collectives.emplace_back();
-    auto &latency = times.latency.emplace_back();
+    times.collectives.emplace_back();
+    times.latency.emplace_back();
     for (const Command *command : rankProgram.listing())
-      if (isComputation(*command)) {
+      if (isComputation(*command))
         seconds[command->id] = priceComputation(cluster, *command);
-      } else if (const auto *op =
-                     std::get_if<Collective>(&command->operation)) {
-        cost::ChangeRate price = priceCollective(mesh, *op);
-        collectives[command->id] = price.latency + price.secondsPerByte;
-        latency[command->id] = price.latency;
-      } else if (const auto *op = std::get_if<Transfer>(&command->operation)) {
-        cost::ChangeRate price = priceTransfer(mesh[op->axis], *op);
-        collectives[command->id] = price.latency + price.secondsPerByte;
-        latency[command->id] = price.latency;
-      }
+      else if (const auto *op = std::get_if<Collective>(&command->operation))
+        add(command->id, *op);
+      else if (const auto *op = std::get_if<Transfer>(&command->operation))
+        add(command->id, *op);
   }
 };
 } // namespace
@@ -124,7 +133,7 @@ Expected<CommandTimes> priceProgram(const Program &program,
   times.computationSlowdown = cluster.computeSlowdown;
   times.collectiveSlowdown = cluster.collectiveSlowdown;
   for (const RankProgram &rankProgram : program.rankPrograms)
-    Pricer{cluster, mesh, times}.add(rankProgram);
+    Pricer{program, cluster, mesh, times}.add(rankProgram);
   return times;
 }
 

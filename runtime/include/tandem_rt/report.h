@@ -145,9 +145,6 @@ std::string printJson(const Report &report);
 /// the table says.
 Expected<Timeline> predictTimeline(const TimelineHead &head,
                                    const std::string &path);
-/// The same with the table `times`.
-Expected<Timeline> predictTimeline(const TimelineHead &head,
-                                   CommandTimes times);
 
 /// Either of the two: a timeline, or a table for the Program of `head`.
 Expected<Timeline> readPrediction(const TimelineHead &head,

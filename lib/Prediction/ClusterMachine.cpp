@@ -1,0 +1,197 @@
+//===- ClusterMachine.cpp - a cluster to simulate on ----------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ClusterMachine.h"
+#include "tandem_rt/command_times.h"
+#include <map>
+
+namespace tandem {
+
+using namespace rt;
+using cost::Change;
+
+//===----------------------------------------------------------------------===//
+// The machine
+//===----------------------------------------------------------------------===//
+
+std::unique_ptr<ClusterMachine>
+ClusterMachine::make(const Program &program, const cost::Cluster &cluster,
+                     std::string &error) {
+  std::unique_ptr<ClusterMachine> machine(new ClusterMachine(program, cluster));
+  if (!machine->priceAxes(error))
+    return nullptr;
+  machine->placeRanks();
+  machine->addLinks();
+  machine->priceCommands();
+  machine->computationSlowdown = cluster.computeSlowdown;
+  machine->movementSlowdown = cluster.collectiveSlowdown;
+  // Beside each other never slower than one after the other.
+  if (1 / cluster.computeSlowdown + 1 / cluster.collectiveSlowdown <= 1)
+    machine->computationSlowdown = machine->movementSlowdown = 2;
+  machine->from = "planned: cluster '" + cluster.name + "'";
+  return machine;
+}
+
+bool ClusterMachine::priceAxes(std::string &error) {
+  for (const Axis &axis : program.mesh) {
+    axes.emplace_back();
+    axes.back().name = axis.name;
+    axes.back().size = axis.size;
+  }
+  formulas = axes;
+  cost::Cluster unmeasured = cluster;
+  unmeasured.collectives.clear();
+  return priceMesh(cluster, axes, error) &&
+         priceMesh(unmeasured, formulas, error);
+}
+
+/// Node by node.
+void ClusterMachine::placeRanks() {
+  unsigned node = 0;
+  for (const cost::NodeGroup &group : cluster.nodes)
+    for (int64_t i = 0; i < group.count; ++i, ++node)
+      for (auto [kind, count] : group.devices) {
+        kinds.insert(kinds.end(), count, kind);
+        nodes.insert(nodes.end(), count, node);
+      }
+}
+
+/// A link that the devices of a node share is a bus: it has no direction.
+void ClusterMachine::addLinks() {
+  auto add = [&](const std::optional<cost::Link> &link, bool hasDirections,
+                 std::vector<Pair> &pairs) {
+    for (size_t rank = 0; rank < nodes.size(); ++rank) {
+      bool isShared = rank > 0 && nodes[rank] == nodes[rank - 1] && link &&
+                      !link->isPerDevice;
+      if (isShared) {
+        pairs.push_back(pairs.back());
+        continue;
+      }
+      uint32_t out = numLinks++;
+      pairs.push_back({out, hasDirections ? numLinks++ : out});
+    }
+  };
+  add(cluster.node, !cluster.node || cluster.node->isPerDevice, inside);
+  add(cluster.network, true, network);
+}
+
+std::vector<uint32_t> ClusterMachine::linksOf(int64_t rank) const {
+  return {inside[rank].out, inside[rank].in, network[rank].out,
+          network[rank].in};
+}
+
+/// Each device takes its own time.
+void ClusterMachine::priceCommands() {
+  for (const RankProgram &rankProgram : program.rankPrograms)
+    listings.push_back(rankProgram.listing());
+  for (const cost::DeviceKind &kind : cluster.kinds) {
+    cost::Cluster own = cluster;
+    own.kinds = {kind};
+    auto &ofKind = seconds.emplace_back();
+    for (const auto &listing : listings) {
+      ofKind.emplace_back();
+      for (const Command *command : listing)
+        ofKind.back().push_back(
+            isComputation(*command) ? priceComputation(own, *command) : 0);
+    }
+  }
+}
+
+const Command &ClusterMachine::at(const RankCommand &command) const {
+  return *listings[program.rankToProgram[command.rank]][command.place];
+}
+
+double ClusterMachine::secondsOf(const RankCommand &command) const {
+  return seconds[kinds[command.rank]][program.rankToProgram[command.rank]]
+                [command.place];
+}
+
+//===----------------------------------------------------------------------===//
+// Movements
+//===----------------------------------------------------------------------===//
+
+double ClusterMachine::getScale(uint32_t axis, Change change) const {
+  unsigned number = static_cast<unsigned>(change);
+  double formula = formulas[axis].rates[number].secondsPerByte;
+  return formula > 0 ? axes[axis].rates[number].secondsPerByte / formula : 1;
+}
+
+/// The table of docs/clusters.md. `members` are all of a line along the axis.
+void ClusterMachine::addUses(const std::vector<int64_t> &members,
+                             const AxisPart &part,
+                             std::vector<LinkUse> &uses) const {
+  std::map<unsigned, std::vector<int64_t>> byNode;
+  for (int64_t member : members)
+    byNode[nodes[member]].push_back(member);
+  double n = static_cast<double>(members.size());
+  double scale = getScale(part.axis, part.change);
+  bool isPairs = part.change == Change::AllToAll;
+  double ring = (part.change == Change::AllReduce ? 2 : 1) * (n - 1) / n;
+  auto add = [&](Pair pair, double bytes, double bandwidth) {
+    uses.push_back({pair.out, bytes * scale / bandwidth});
+    if (pair.in != pair.out)
+      uses.push_back({pair.in, bytes * scale / bandwidth});
+  };
+  for (const auto &[node, own] : byNode) {
+    double m = static_cast<double>(own.size());
+    double near = part.bytes * (isPairs ? (m - 1) / (n * n) : ring);
+    double far = part.bytes * (isPairs ? (n - m) / (n * n) : ring / m);
+    for (int64_t member : own) {
+      if (m > 1)
+        add(inside[member], near, cluster.node->bandwidth);
+      if (m < n)
+        add(network[member], far, cluster.network->bandwidth);
+    }
+  }
+}
+
+Movement ClusterMachine::moveGroup(const std::vector<int64_t> &members,
+                                   const Collective &op) const {
+  Movement movement;
+  for (const AxisPart &part : splitCollective(program.mesh, op)) {
+    unsigned number = static_cast<unsigned>(part.change);
+    movement.latency += axes[part.axis].rates[number].latency;
+    // The lines of the group along the axis work at the same time.
+    std::map<int64_t, std::vector<int64_t>> lines;
+    for (int64_t member : members)
+      lines[program.group({part.axis}, member).front()].push_back(member);
+    auto &uses = movement.phases.emplace_back();
+    for (const auto &[first, line] : lines)
+      addUses(line, part, uses);
+  }
+  return movement;
+}
+
+Movement ClusterMachine::moveBetween(int64_t from, int64_t to,
+                                     const Transfer &op) const {
+  bool isNear = nodes[from] == nodes[to];
+  const auto &pairs = isNear ? inside : network;
+  double bandwidth =
+      isNear ? cluster.node->bandwidth : cluster.network->bandwidth;
+  auto bytes =
+      static_cast<double>(numElements(op.shape) * elementBytes(op.type));
+  double seconds = bytes * getScale(op.axis, Change::AllGather) / bandwidth;
+  Movement movement{priceTransfer(axes[op.axis]).latency,
+                    {{{pairs[from].out, seconds}}}};
+  if (pairs[to].in != pairs[from].out)
+    movement.phases.front().push_back({pairs[to].in, seconds});
+  return movement;
+}
+
+/// A combined verdict is one word, and takes no time.
+Movement
+ClusterMachine::movementOf(const std::vector<int64_t> &members,
+                           const std::vector<RankCommand> &commands) const {
+  const Operation &operation = at(commands.front()).operation;
+  if (const auto *op = std::get_if<Collective>(&operation))
+    return moveGroup(members, *op);
+  if (const auto *op = std::get_if<Transfer>(&operation))
+    return moveBetween(members[0], members[1], *op);
+  return {};
+}
+
+} // namespace tandem

@@ -1,0 +1,181 @@
+//===- simulate_test.cpp - steps in virtual time --------------------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "cts/timelines.h"
+#include "sim/fair_share.h"
+#include "tandem_rt/simulate.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace tandem::rt::cts {
+namespace {
+
+//===----------------------------------------------------------------------===//
+// Shares
+//===----------------------------------------------------------------------===//
+
+/// Speeds by flow.
+std::map<uint32_t, double> speedsOf(sim::FairShare &shares) {
+  std::map<uint32_t, double> speeds;
+  shares.settle([&](uint32_t flow, double speed) { speeds[flow] = speed; });
+  return speeds;
+}
+
+TEST(FairShare, WhatOneDoesNotUseOthersHave) {
+  sim::FairShare shares(3);
+  shares.add(0, {{0, 1}}, 1);
+  EXPECT_EQ(speedsOf(shares)[0], 1);
+  // Three on link 0, of which one is held up on link 1 by two more.
+  shares.add(1, {{0, 1}}, 1);
+  shares.add(2, {{0, 1}, {1, 1}}, 1);
+  for (uint32_t flow : {3, 4, 5})
+    shares.add(flow, {{1, 2}}, 2);
+  auto speeds = speedsOf(shares);
+  EXPECT_DOUBLE_EQ(speeds[2], 0.25);
+  EXPECT_DOUBLE_EQ(speeds[3], 0.125);
+  EXPECT_DOUBLE_EQ(speeds[0], 0.375);
+  EXPECT_DOUBLE_EQ(speeds[1], 0.375);
+  shares.remove(2);
+  speeds = speedsOf(shares);
+  EXPECT_DOUBLE_EQ(speeds[0], 0.5);
+  EXPECT_DOUBLE_EQ(speeds[3], 1.0 / 6);
+  EXPECT_EQ(speeds.count(2), 0u);
+}
+
+//===----------------------------------------------------------------------===//
+// Steps
+//===----------------------------------------------------------------------===//
+
+/// Nodes of neighbours that share a link each. A collective needs so many
+/// microseconds of the link of each node that its group leaves.
+class Nodes : public Machine {
+public:
+  Nodes(const TimelineHead &head, int64_t perNode, double computing,
+        double moving)
+      : perNode(perNode), computing(computing), moving(moving) {
+    numLinks = uint32_t(head.numRanks() / perNode);
+    from = "a test";
+  }
+  double secondsOf(const RankCommand &command) const override {
+    return computing * 1e-6 * (kindOf(command.rank) == 0 ? 1 : 2);
+  }
+  Movement movementOf(const std::vector<int64_t> &members,
+                      const std::vector<RankCommand> &) const override {
+    std::map<uint32_t, int64_t> counts;
+    for (int64_t member : members)
+      ++counts[linksOf(member)[0]];
+    Movement movement{.phases = {{}}};
+    for (auto [link, count] : counts)
+      if (counts.size() > 1)
+        movement.phases[0].push_back({link, moving * 1e-6});
+    return movement;
+  }
+  int64_t kindOf(int64_t rank) const override { return rank == slowRank; }
+  std::vector<uint32_t> linksOf(int64_t rank) const override {
+    return {uint32_t(rank / perNode)};
+  }
+  int64_t slowRank = -1;
+
+private:
+  const int64_t perNode;
+  const double computing, moving;
+};
+
+/// Computes, and sums over the outer axis of outer=2,inner=2.
+struct Grid : TimelineBuilder {
+  explicit Grid(int64_t outer = 2, int64_t inner = 2)
+      : TimelineBuilder(outer * inner) {
+    timeline.head.mesh = {{"outer", outer}, {"inner", inner}};
+    first = compute("first");
+    sync(kCompute, kComm);
+    sum = collective("sum");
+    end = sync(kComm, kCompute);
+  }
+  uint32_t first, sum, end;
+};
+
+double endOf(const Simulated &simulated) {
+  int64_t end = 0;
+  for (const TraceEvent &event : simulated.timeline.events)
+    end = std::max(end, event.end);
+  return double(end) * 1e-3;
+}
+
+Simulated run(const Grid &grid, const Machine &machine,
+              const SimulationOptions &options = {}) {
+  Expected<Simulated> simulated =
+      simulate(grid.timeline.head, machine, options);
+  EXPECT_OK(simulated.status());
+  return simulated.ok() ? *simulated : Simulated();
+}
+
+/// Two groups over two nodes: with and without the other one.
+TEST(Simulate, GroupsOfANodeShareItsLink) {
+  Grid grid;
+  Nodes machine(grid.timeline.head, 2, 10, 40);
+  Simulated both = run(grid, machine);
+  EXPECT_EQ(both.ranks, std::vector<int64_t>{0});
+  EXPECT_DOUBLE_EQ(endOf(both), 90);
+  // Every rank is in the timeline, as if it had been simulated.
+  EXPECT_EQ(both.timeline.events.size(), 4u * 4);
+  EXPECT_DOUBLE_EQ(endOf(run(grid, Nodes(grid.timeline.head, 1, 10, 40))), 50);
+  // One group comes later: the other one has the link for itself until then.
+  machine.slowRank = 1;
+  Simulated late = run(grid, machine);
+  EXPECT_EQ(late.ranks, (std::vector<int64_t>{0, 1, 2, 3}));
+  // 10 alone, 30 shared until 80; then the last 10 of the other one.
+  EXPECT_DOUBLE_EQ(endOf(late), 90);
+  for (const TraceEvent &event : late.timeline.events)
+    if (event.command == grid.sum && event.rank % 2 == 0)
+      EXPECT_EQ(event.end, 80000);
+}
+
+/// What is folded gives the times of what is not.
+TEST(Simulate, EqualRanksAreSimulatedOnce) {
+  Grid grid(4, 6);
+  for (int64_t perNode : {1, 2, 3, 4, 6, 8, 12}) {
+    Nodes machine(grid.timeline.head, perNode, 10, 40);
+    Simulated folded = run(grid, machine);
+    Simulated whole = run(grid, machine, {.jitter = 1e-12});
+    EXPECT_EQ(whole.ranks.size(), 24u);
+    EXPECT_LT(folded.ranks.size(), 24u) << perNode;
+    auto textOf = [](Simulated &simulated) {
+      std::vector<std::array<int64_t, 4>> list;
+      for (const TraceEvent &event : simulated.timeline.events)
+        list.push_back({event.rank, event.command, event.begin, event.end});
+      std::sort(list.begin(), list.end());
+      return list;
+    };
+    EXPECT_EQ(textOf(folded), textOf(whole)) << perNode;
+  }
+}
+
+TEST(Simulate, StragglersAndJitter) {
+  Grid grid;
+  Nodes machine(grid.timeline.head, 1, 10, 40);
+  EXPECT_DOUBLE_EQ(endOf(run(grid, machine, {.stragglers = {{3, 1.5}}})), 55);
+  SimulationOptions options{.jitter = 0.1, .seed = 7, .steps = 200};
+  Simulated one = run(grid, machine, options);
+  EXPECT_EQ(endOf(one), endOf(run(grid, machine, options)));
+  options.seed = 8;
+  EXPECT_NE(endOf(one), endOf(run(grid, machine, options)));
+  double sum = 0, squares = 0, count = 0;
+  for (const TraceEvent &event : one.timeline.events)
+    if (event.command == grid.first) {
+      double micros = double(event.end - event.begin) * 1e-3;
+      sum += micros, squares += micros * micros, ++count;
+    }
+  EXPECT_EQ(count, 800);
+  EXPECT_NEAR(sum / count, 10, 0.15);
+  EXPECT_NEAR(std::sqrt(squares / count - sum * sum / count / count), 1, 0.1);
+}
+
+} // namespace
+} // namespace tandem::rt::cts
