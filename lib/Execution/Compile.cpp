@@ -83,7 +83,6 @@ private:
   LogicalResult checkStages();
   LogicalResult parse(std::string_view text, std::string_view name);
   LogicalResult nameDevice();
-  LogicalResult checkDevice();
   LogicalResult enter();
   LogicalResult verifyExit(const Stage &stage);
   void takeGivenPipe();
@@ -694,22 +693,11 @@ bool Compilation::find(const ProgramCache &cache) {
   return cache.lookup(result);
 }
 
-/// What the devices of a pipeline lack is said before anything is compiled.
-LogicalResult Compilation::checkDevice() {
-  std::string_view device = sched::getDevice(*module).name;
-  if (!pipe || device == kDefaultDevice)
-    return success();
-  return fail("device is '" + Twine(std::string(device)) +
-              "' beside the pipe axis '" + pipe->axis + "', expected '" +
-              kDefaultDevice.data() +
-              "': other devices do not run pipelines yet");
-}
-
 bool Compilation::make(std::string_view text, std::string_view name) {
   if (failed(parse(text, name)))
     return false;
   takeGivenPipe();
-  if (failed(checkDevice()) || failed(enter()))
+  if (failed(enter()))
     return false;
   const Stage *from = findStage(options.fromStage);
   const Stage *first = from ? from + 1 : getStages().begin();

@@ -10,6 +10,7 @@
 #include "core/access.h"
 #include "cts/fabrics.h"
 #include "cts/support.h"
+#include "cuda/collectives/messages.h"
 #include "cuda/collectives/nccl_collective.h"
 #include "cuda/driver/rank.h"
 
@@ -38,8 +39,8 @@ struct Shared {
   }
 };
 
-/// Collectives of values of the host, by way of a GPU. Connects with the first
-/// one, as its members are then at it.
+/// Collectives and transfers of values of the host, by way of a GPU. Connects
+/// with the first one, as its members are then at it.
 class NcclCommunicator final : public Communicator {
 public:
   NcclCommunicator(std::shared_ptr<Shared> shared,
@@ -52,23 +53,26 @@ public:
 
   Status run(const Collective &op, const void *source,
              void *destination) override {
+    return connected([&] { return move(op, source, destination); });
+  }
+
+  Status transfer(bool sends, void *data, size_t bytes) override {
+    return connected([&] { return give(sends, data, bytes); });
+  }
+
+private:
+  template <typename Body> Status connected(Body body) {
     cuda::Present present(*gpu);
     Status status = present.status();
     if (status.ok() && members.size() > 1 && !isConnected())
       status = connect();
     if (status.ok())
-      status = move(op, source, destination);
+      status = body();
     if (shared->reason().ok())
       return status;
     group.abort();
     return Status::error("stopped by an error on another rank");
   }
-
-  Status transfer(bool, void *, size_t) override {
-    return Status::error("a GPU has no transfers");
-  }
-
-private:
   bool isConnected() {
     std::lock_guard lock(shared->mutex);
     return group.isConnected() && epoch == shared->epoch;
@@ -114,6 +118,23 @@ private:
     return status;
   }
 
+  /// Memory is freed at the end, as that waits for all that the GPU does: also
+  /// for another thread's receive.
+  Status give(bool sends, void *data, size_t bytes) {
+    if (!stream.get())
+      stream = std::move(*cuda::Stream::create(gpu));
+    used.push_back(std::move(*cuda::Memory::allocate(gpu, int64_t(bytes))));
+    const cuda::Memory &at = used.back();
+    EXPECT_OK(at.copyIn(0, data, bytes));
+    auto work = cuda::makeMessages(
+        group,
+        {{sends, int64_t(1 - member), {at.address(), 0}, int64_t(bytes)}});
+    Status status = work->enqueue(stream.get(), 0);
+    if (status.ok())
+      status = wait(stream.get());
+    return status.ok() && !sends ? at.copyOut(0, data, bytes) : status;
+  }
+
   Status wait(cuda::CUstream stream) {
     cuda::CUresult result;
     while ((result = gpu->driver.streamQuery(stream)) == cuda::kNotReady) {
@@ -131,6 +152,8 @@ private:
   const std::vector<int64_t> members;
   const size_t member;
   const unsigned channel;
+  std::vector<cuda::Memory> used;
+  cuda::Stream stream;
   nccl::Group group;
   int64_t epoch = -1;
 };

@@ -8,6 +8,7 @@
 
 #include "cts/children.h"
 #include "cts/random_program.h"
+#include "cts/stages.h"
 #include "tandem_rt/safetensors.h"
 
 namespace tandem::rt::cts {
@@ -158,6 +159,20 @@ TEST_F(NcclTest, AHungCollectiveIsNamed) {
               first.npos)
         << first;
   }
+}
+
+/// Point 1 never takes what point 0 sends.
+TEST_F(NcclTest, AHungTransferIsNamed) {
+  timeout = "3";
+  write("stages", *finish(Stages(1).b));
+  auto [first, second] =
+      errorsWith("TANDEM_EMULATED_NCCL_HANGS=1", {at("stages")});
+  EXPECT_EQ(first, second);
+  EXPECT_NE(first.find("step 1, rank "), first.npos) << first;
+  EXPECT_NE(first.find("'receive': not done within 3000 ms (TANDEM_TIMEOUT), "
+                       "expected all processes to come"),
+            first.npos)
+      << first;
 }
 
 TEST_F(NcclTest, AFailureOfNcclIsNamed) {
@@ -357,6 +372,19 @@ TEST_F(JointTest, StepsWithACheckAreThoseOfOneProcess) {
   Left alone = run(1, "p4", {"--steps=4"});
   EXPECT_EQ(run(2, "p4", {"--steps=4"}), alone);
   EXPECT_NE(alone.first.find("step 4 loss"), std::string::npos);
+}
+
+/// Each point has a Program of its own. Two processes have two ranks each.
+TEST_F(JointTest, StagesRunAsInOneProcess) {
+  write("stages", *finish(Stages().b));
+  for (std::vector<std::string> steps :
+       {std::vector<std::string>{"--steps=2"}, {"--steps=2", "--no-graph"}}) {
+    Left alone = run(1, "stages", steps);
+    ASSERT_EQ(alone.second.count("parameter/second"), 1u);
+    for (int64_t processes : {2, 4})
+      EXPECT_EQ(run(processes, "stages", steps).second, alone.second)
+          << processes;
+  }
 }
 
 /// What the GPU has too little memory for ends all, before anybody waits.

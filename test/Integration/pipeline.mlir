@@ -88,8 +88,6 @@
 // HUGE: error: the mesh is 'pipe=9999999999999', expected fewer than 1000000 points of the pipe axis 'pipe'
 // RUN: not tandem-compile %s --mesh pipe=2 --sections 'w0;;w1' -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=BLANK
 // BLANK: error: section 1 of sections is empty, expected names of parameters
-// RUN: not tandem-compile %s --mesh pipe=2 --device cuda -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=DEVICE
-// DEVICE: error: device is 'cuda' beside the pipe axis 'pipe', expected 'cpu'
 // RUN: not tandem-compile %s --mesh pipe=2,data=2 --pin 'w0:pipe=gather(0)' -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=SPLIT
 // SPLIT: error: pin 'w0:pipe=gather(0)' splits a tensor over the pipe axis 'pipe', expected 'pipe=at(POINT)', or a form on another axis
 // RUN: not tandem-compile %s --mesh pipe=2 --accumulate 3 -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=BATCH

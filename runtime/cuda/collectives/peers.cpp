@@ -10,6 +10,7 @@
 #include "core/access.h"
 #include "core/bootstrap.h"
 #include "core/text.h"
+#include "cuda/collectives/messages.h"
 
 #include <algorithm>
 #include <array>
@@ -22,33 +23,34 @@ using Clock = std::chrono::steady_clock;
 /// How long an error of NCCL waits for one of the job.
 constexpr std::chrono::milliseconds kGrace(1000);
 
-/// Behind the collective before it, and with a word that says that it is under
-/// way.
+/// Behind the one before it in its lane, and with a word that says that it is
+/// under way.
 class Peers::ChainedWork final : public Work {
 public:
-  ChainedWork(Peers &peers, std::unique_ptr<Work> work, Turn command)
-      : peers(peers), work(std::move(work)), command(command) {}
+  ChainedWork(Peers &peers, std::unique_ptr<Work> work, Turn command,
+              size_t lane)
+      : peers(peers), work(std::move(work)), command(command),
+        lane(peers.lanes[lane]), word(peers.progressOf(lane)) {}
 
   Status enqueue(CUstream stream, int64_t iteration) override {
     const Driver &driver = peers.gpu->driver;
     Status status;
     auto call = [&](CUresult result) {
-      status = peers.gpu->check(result, "order collectives");
+      status = peers.gpu->check(result, "order collectives and transfers");
       return status.ok();
     };
-    CUevent before = peers.chained.get();
-    CUdeviceptr word = peers.progress.address();
-    if (peers.isChained && !call(driver.streamWaitEvent(stream, before, 0)))
+    CUevent before = lane.last.get();
+    if (lane.isChained && !call(driver.streamWaitEvent(stream, before, 0)))
       return status;
-    peers.sequence.push_back(command);
-    unsigned number = unsigned(peers.sequence.size());
+    lane.sequence.push_back(command);
+    unsigned number = unsigned(lane.sequence.size());
     if (!call(driver.memsetD32Async(word, number, 1, stream)))
       return status;
     if (status = work->enqueue(stream, iteration); !status.ok())
       return status;
     if (call(driver.memsetD32Async(word, 0, 1, stream)))
       call(driver.eventRecord(before, stream));
-    peers.isChained = true;
+    lane.isChained = true;
     return status;
   }
 
@@ -56,6 +58,8 @@ private:
   Peers &peers;
   std::unique_ptr<Work> work;
   const Turn command;
+  Lane &lane;
+  const CUdeviceptr word;
 };
 
 Peers::Peers(const ExecutorContext &context, std::shared_ptr<Gpu> gpu,
@@ -83,17 +87,18 @@ std::vector<int64_t> Peers::membersOf(const std::vector<uint32_t> &axes) const {
 }
 
 /// All processes have to make all groups, also those of which they do not use
-/// any. Of a process with several ranks only the world is one.
+/// any. Of a process with several ranks only those of all are some.
 void Peers::listGroups() {
   nccl::Patience patience{timeout, [this] { return context.fabric->reason(); }};
   world = std::make_unique<nccl::Group>(api, patience, maxCtas);
-  if (hasSeveral)
-    return;
   for (const RankProgram &rankProgram : program.rankPrograms)
     for (const Command *command : rankProgram.listing()) {
+      if (std::holds_alternative<Transfer>(command->operation) && !transfers)
+        transfers = std::make_unique<nccl::Group>(api, patience, maxCtas);
       const std::vector<uint32_t> &axes = groupAxes(command->operation);
       size_t members = axes.empty() ? 1 : membersOf(axes).size();
-      if (members > 1 && int64_t(members) < program.numRanks())
+      bool isPart = members > 1 && int64_t(members) < program.numRanks();
+      if (isPart && !hasSeveral)
         groups.try_emplace(
             axes, std::make_unique<nccl::Group>(api, patience, maxCtas));
     }
@@ -107,20 +112,24 @@ Status Peers::prepare() {
   timeout = rendezvous->timeout;
   maxCtas = *ctas;
   process = rendezvous->rank, numProcesses = rendezvous->worldSize;
-  Expected<Memory> word = Memory::allocate(gpu, sizeof(uint32_t));
-  Expected<PinnedMemory> pinned = PinnedMemory::allocate(gpu, sizeof(uint32_t));
-  Expected<Event> event = Event::create(gpu);
+  constexpr uint32_t kNone[NumLanes] = {};
+  Expected<Memory> words = Memory::allocate(gpu, sizeof kNone);
+  Expected<PinnedMemory> pinned = PinnedMemory::allocate(gpu, sizeof kNone);
   Expected<Stream> stream = Stream::create(gpu);
   for (const Status &status :
-       {word.status(), pinned.status(), event.status(), stream.status()})
+       {words.status(), pinned.status(), stream.status()})
     if (!status.ok())
       return status;
-  progress = std::move(*word);
+  for (Lane &lane : lanes) {
+    Expected<Event> event = Event::create(gpu);
+    if (!event.ok())
+      return event.status();
+    lane.last = std::move(*event);
+  }
+  progress = std::move(*words);
   seen = std::move(*pinned);
-  *seen.as<uint32_t>() = 0;
-  chained = std::move(*event);
   watch = std::move(*stream);
-  return Status::success();
+  return progress.copyIn(0, kNone, sizeof kNone);
 }
 
 /// NCCL wants a GPU for each.
@@ -199,12 +208,16 @@ Status Peers::connect() {
     auto place = std::ranges::find(members, rank) - members.begin();
     status = group->split(*world, int(members.front()), int(place));
   }
+  if (status.ok() && transfers)
+    status = transfers->split(*world, 0, int(process));
   return status;
 }
 
 void Peers::abort() {
   for (auto &[axes, group] : groups)
     group->abort();
+  if (transfers)
+    transfers->abort();
   if (world) // none before meet()
     world->abort();
 }
@@ -218,8 +231,9 @@ nccl::Group &Peers::groupOf(const std::vector<uint32_t> &axes) {
 // Collectives
 //===----------------------------------------------------------------------===//
 
-std::unique_ptr<Work> Peers::chain(std::unique_ptr<Work> work, Turn command) {
-  return std::make_unique<ChainedWork>(*this, std::move(work), command);
+std::unique_ptr<Work> Peers::chain(std::unique_ptr<Work> work, Turn command,
+                                   size_t lane) {
+  return std::make_unique<ChainedWork>(*this, std::move(work), command, lane);
 }
 
 Expected<std::unique_ptr<Work>>
@@ -265,30 +279,62 @@ Peers::exchangeJointWords(const std::vector<int64_t> &group, Address words,
   return chain(makeJointGather(jointOf(group), words, bytes), command);
 }
 
+std::unique_ptr<Work> Peers::message(bool isSend, int64_t other, Address at,
+                                     int64_t bytes, Turn command) {
+  return chain(
+      makeMessages(*transfers, {{isSend, processOf[size_t(other)], at, bytes}}),
+      command, Transfers);
+}
+
+std::unique_ptr<Work> Peers::send(int64_t to, Address source, int64_t bytes,
+                                  Turn command) {
+  return message(true, to, source, bytes, command);
+}
+
+std::unique_ptr<Work> Peers::receive(int64_t from, Address destination,
+                                     int64_t bytes, Turn command) {
+  return message(false, from, destination, bytes, command);
+}
+
 //===----------------------------------------------------------------------===//
 // Waiting
 //===----------------------------------------------------------------------===//
 
-/// The word that the last call has asked for, once it is here; and asks anew.
-std::optional<uint32_t> Peers::lookAtProgress() {
+/// What has gone wrong in the communicators of all.
+Status Peers::poll() const {
+  Status status = world->poll();
+  return status.ok() && transfers ? transfers->poll() : status;
+}
+
+/// Takes the words that the last call has asked for, once they are here; and
+/// asks anew.
+void Peers::lookAtProgress() {
   const Driver &driver = gpu->driver;
   if (driver.streamQuery(watch.get()) != kSuccess)
-    return std::nullopt;
-  uint32_t value = *seen.as<uint32_t>();
-  driver.memcpyDtoHAsync(seen.as<void>(), progress.address(), sizeof value,
-                         watch.get());
-  return value;
+    return;
+  for (size_t i = 0; i < lanes.size(); ++i)
+    if (uint32_t value = seen.as<uint32_t>()[i]; value != lanes[i].under) {
+      lanes[i].under = value;
+      lanes[i].since = Clock::now();
+    }
+  driver.memcpyDtoHAsync(seen.as<void>(), progress.address(),
+                         lanes.size() * sizeof(uint32_t), watch.get());
+}
+
+/// The command that is under way longest.
+const Peers::Lane *Peers::oldest() const {
+  const Lane *found = nullptr;
+  for (const Lane &lane : lanes)
+    if (lane.under && (!found || lane.since < found->since))
+      found = &lane;
+  return found;
 }
 
 Peers::Waited Peers::wait(CUstream stream) {
   using namespace std::chrono_literals;
-  *seen.as<uint32_t>() = 0;
-  uint32_t under = 0;
-  auto command = [&] {
-    bool isKnown = under && under <= sequence.size();
-    return isKnown ? std::optional(sequence[under - 1]) : std::nullopt;
-  };
-  auto since = Clock::now(), nextLook = since + 20ms;
+  for (size_t i = 0; i < lanes.size(); ++i)
+    seen.as<uint32_t>()[i] = lanes[i].under = 0;
+  auto nextLook = Clock::now() + 20ms;
   for (auto pause = 10us;; pause = std::min(2 * pause, 1000us)) {
     CUresult result = gpu->driver.streamQuery(stream);
     if (result != kNotReady)
@@ -300,25 +346,22 @@ Peers::Waited Peers::wait(CUstream stream) {
     nextLook = now + 20ms;
     if (Status why = context.fabric->reason(); !why.ok())
       return {why};
-    if (Status why = world->poll(); !why.ok()) {
+    if (Status why = poll(); !why.ok()) {
       // Often what another process' end looks like from here: its own words, or
       // the job's, are better.
       for (auto end = now + kGrace; Clock::now() < end;
            std::this_thread::sleep_for(1ms))
         if (Status known = context.fabric->reason(); !known.ok())
           return {known};
-      return {why, command()};
+      const Lane *lane = oldest();
+      return {why, lane ? lane->command() : std::nullopt};
     }
-    std::optional<uint32_t> present = lookAtProgress();
-    if (present && *present != under) {
-      under = *present;
-      since = now;
-    }
-    if (under && now - since > timeout)
+    lookAtProgress();
+    if (const Lane *lane = oldest(); lane && now - lane->since > timeout)
       return {errorOf("not done within ", timeout.count(),
                       " ms (TANDEM_TIMEOUT), expected all processes to come to "
                       "it"),
-              command()};
+              lane->command()};
   }
 }
 

@@ -15,16 +15,19 @@
 #include "cuda/driver/rank.h"
 #include "cuda/driver/turns.h"
 
+#include <array>
 #include <chrono>
 #include <map>
 
 namespace tandem::rt::cuda {
 
 /// The processes of a job, with a GPU each: an NCCL communicator of all, and,
-/// where each has one rank, its parts for the groups of the mesh. Collectives
-/// of this process come one after the other, whatever their streams, in an
-/// order which is one for all: so no two wait for each other. It is that of the
-/// listing, or, where processes have several ranks, that of turnsOf().
+/// where each has one rank, its parts for the groups of the mesh; and one of
+/// all for transfers. Collectives of this process come one after the other,
+/// whatever their streams, and so do its transfers, in an order which is one
+/// for all: so no two wait for each other, and no sum waits for a receive. It
+/// is that of the listing, or, where processes have several ranks, that of
+/// turnsOf().
 class Peers {
 public:
   /// Loads NCCL; waits for nobody. `context` outlives it.
@@ -63,15 +66,24 @@ public:
                                            Address words, int64_t bytes,
                                            Turn command);
 
+  /// One end of a transfer of the command at that place; the other end is that
+  /// of a rank elsewhere.
+  std::unique_ptr<Work> send(int64_t to, Address source, int64_t bytes,
+                             Turn command);
+  std::unique_ptr<Work> receive(int64_t from, Address destination,
+                                int64_t bytes, Turn command);
+
   /// In front of all that is put into streams for a step.
   void beginStep() {
-    isChained = false;
-    sequence.clear();
+    for (Lane &lane : lanes) {
+      lane.isChained = false;
+      lane.sequence.clear();
+    }
   }
 
   /// Waits until the stream has none left, asleep. An error of another process,
-  /// and a collective that is not done within the job's timeout, end it;
-  /// `command` is then the latter.
+  /// and a command that is not done within the job's timeout, end it; `command`
+  /// is then the latter.
   struct Waited {
     Status status;
     std::optional<Turn> command = {};
@@ -81,6 +93,22 @@ public:
 private:
   class ChainedWork;
 
+  /// Commands that come one after the other.
+  struct Lane {
+    Event last; ///< Of the last one that was enqueued.
+    bool isChained = false;
+    std::vector<Turn> sequence = {}; ///< Of a step.
+    /// Which of these is under way, from 1 on, as it is known since then.
+    uint32_t under = 0;
+    std::chrono::steady_clock::time_point since = {};
+
+    std::optional<Turn> command() const {
+      bool isKnown = under && under <= sequence.size();
+      return isKnown ? std::optional(sequence[under - 1]) : std::nullopt;
+    }
+  };
+  enum { Collectives, Transfers, NumLanes };
+
   Peers(const ExecutorContext &context, std::shared_ptr<Gpu> gpu,
         const nccl::Api &api);
   Status prepare();
@@ -88,8 +116,16 @@ private:
   Joint jointOf(const std::vector<int64_t> &group) const;
   nccl::Group &groupOf(const std::vector<uint32_t> &axes);
   std::vector<int64_t> membersOf(const std::vector<uint32_t> &axes) const;
-  std::unique_ptr<Work> chain(std::unique_ptr<Work> work, Turn command);
-  std::optional<uint32_t> lookAtProgress();
+  std::unique_ptr<Work> chain(std::unique_ptr<Work> work, Turn command,
+                              size_t lane = Collectives);
+  std::unique_ptr<Work> message(bool isSend, int64_t other, Address at,
+                                int64_t bytes, Turn command);
+  CUdeviceptr progressOf(size_t lane) const {
+    return progress.address() + lane * sizeof(uint32_t);
+  }
+  Status poll() const;
+  void lookAtProgress();
+  const Lane *oldest() const;
 
   const ExecutorContext &context;
   const Program &program;
@@ -103,15 +139,14 @@ private:
   std::chrono::milliseconds timeout;
   int maxCtas = nccl::kUndefined;
   std::unique_ptr<nccl::Group> world;
+  /// Of all processes, for transfers; null: there are none.
+  std::unique_ptr<nccl::Group> transfers;
   /// By axes; those of all axes are the world's.
   std::map<std::vector<uint32_t>, std::unique_ptr<nccl::Group>> groups;
   Memory scratch;
   int64_t scratchSize = 0;
-  Event chained; ///< The last collective that was enqueued.
-  bool isChained = false;
-  /// Commands, in the order of the step's collectives.
-  std::vector<Turn> sequence;
-  /// Which of these is under way, from 1 on, and where it is read.
+  std::array<Lane, NumLanes> lanes;
+  /// A word of each lane: which command is under way; and where it is read.
   Memory progress;
   PinnedMemory seen;
   Stream watch;

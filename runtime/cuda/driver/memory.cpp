@@ -39,9 +39,9 @@ std::vector<CUdeviceptr> addresses(const std::vector<RankBuffers> &tensors,
                                    size_t place) {
   std::vector<CUdeviceptr> list;
   for (const RankBuffers &buffers : tensors)
-    list.push_back(buffers.empty()
-                       ? 0
-                       : static_cast<GpuBuffer &>(*buffers[place]).address());
+    list.push_back(!buffers.empty() && buffers[place]
+                       ? static_cast<GpuBuffer &>(*buffers[place]).address()
+                       : 0);
   return list;
 }
 } // namespace

@@ -26,9 +26,21 @@ std::vector<Listed> flatten(const RankProgram &program) {
   return listed;
 }
 
+std::vector<int64_t> partiesOf(const Program &program, const Operation &op,
+                               int64_t rank) {
+  if (const auto *transfer = std::get_if<Transfer>(&op)) {
+    auto [from, to] = program.ends(*transfer, rank);
+    return {from, to};
+  }
+  bool isOfGroup = std::holds_alternative<Collective>(op) ||
+                   std::holds_alternative<Check>(op);
+  return isOfGroup ? program.group(groupAxes(op), rank)
+                   : std::vector<int64_t>();
+}
+
 namespace {
 /// All ranks of the job, each in front of a command or waiting in one for the
-/// other members of its group.
+/// others that take part.
 class Walk {
 public:
   Walk(const Program &program, const std::vector<int64_t> &processOf,
@@ -67,12 +79,10 @@ bool Walk::advance(int64_t rank) {
   while (!walker.isWaiting && walker.next < walker.entries.size()) {
     hasMoved = true;
     const Command &command = *walker.entries[walker.next].command;
-    const Operation &op = command.operation;
-    bool isTogether = std::holds_alternative<Collective>(op) ||
-                      std::holds_alternative<Check>(op);
-    if (isTogether) {
+    std::vector<int64_t> parties = partiesOf(program, command.operation, rank);
+    if (!parties.empty()) {
       walker.isWaiting = true;
-      if (!meet(program.group(groupAxes(op), rank), command.queue))
+      if (!meet(parties, command.queue))
         break;
     } else {
       stepOver(walker.entries, walker.next, walker.iteration);

@@ -28,6 +28,11 @@ struct Listed {
 };
 std::vector<Listed> flatten(const RankProgram &program);
 
+/// The ranks that do a command of `rank` together: its group, or who sends and
+/// who receives; none: it is the rank's own.
+std::vector<int64_t> partiesOf(const Program &program, const Operation &op,
+                               int64_t rank);
+
 /// To the next entry of a listing: at the end of a body back to its begin,
 /// until all iterations are done. Entries have what Listed has.
 template <typename Entries>

@@ -13,11 +13,14 @@
 
 namespace tandem::rt::cuda {
 
+int64_t numElements(const Check &check) {
+  return check.source ? check.source->bytes / elementBytes(check.type) : 0;
+}
+
 Expected<std::shared_ptr<Verdicts>>
-Verdicts::create(std::shared_ptr<Gpu> gpu, const Check &check, size_t members) {
+Verdicts::create(std::shared_ptr<Gpu> gpu, int64_t elements, size_t members) {
   constexpr int64_t kElements = 256, kMaxPieces = 1024;
   auto made = std::make_shared<Verdicts>();
-  int64_t elements = check.source->bytes / elementBytes(check.type);
   made->pieces = std::clamp<int64_t>(elements / kElements, 1, kMaxPieces);
   Expected<Memory> words = Memory::allocate(
       std::move(gpu), int64_t(members) * made->bytesOfMember());
@@ -33,7 +36,7 @@ Expected<std::unique_ptr<Work>> makeJudge(const std::shared_ptr<Gpu> &gpu,
                                           size_t member, int64_t count) {
   auto words = [&](int64_t iteration) {
     Words made(judge::End);
-    made[judge::Count] = check.source->bytes / elementBytes(check.type);
+    made[judge::Count] = numElements(check);
     made[judge::Chunks] = verdicts->pieces;
     made[judge::Source] = int64_t(source.at(iteration));
     made[judge::Verdicts] = int64_t(verdicts->words.address()) +

@@ -14,15 +14,19 @@
 namespace tandem::rt::cuda {
 
 /// Where the members of a group leave the verdicts on their values, each on
-/// pieces of its value.
+/// pieces of its value. One without the value finds its pieces fine.
 struct Verdicts {
   int64_t pieces = 1; ///< Of each member.
   Memory words = {};  ///< Of 64 bits, by member and piece.
 
+  /// On values of at most so many elements.
   static Expected<std::shared_ptr<Verdicts>>
-  create(std::shared_ptr<Gpu> gpu, const Check &check, size_t members);
+  create(std::shared_ptr<Gpu> gpu, int64_t elements, size_t members);
   int64_t bytesOfMember() const { return pieces * int64_t(sizeof(int64_t)); }
 };
+
+/// The elements that a check looks at; none where the value is not here.
+int64_t numElements(const Check &check);
 
 /// What a member finds about its own value.
 Expected<std::unique_ptr<Work>> makeJudge(const std::shared_ptr<Gpu> &gpu,

@@ -99,28 +99,7 @@ CudaExecutor::~CudaExecutor() {
 // Preparing
 //===----------------------------------------------------------------------===//
 
-/// What a pipeline has and a GPU has not; empty: nothing.
-static std::string_view findPipeline(const Program &program) {
-  auto isPlaced = [](const auto &entry) { return !entry.form.at.empty(); };
-  for (const RankProgram &rankProgram : program.rankPrograms)
-    for (const Command *command : rankProgram.listing()) {
-      if (std::holds_alternative<Transfer>(command->operation))
-        return "transfers between ranks";
-      const auto *check = std::get_if<Check>(&command->operation);
-      if (check && !check->source)
-        return "checks of values that other ranks have";
-    }
-  if (std::ranges::any_of(program.arguments, isPlaced) ||
-      std::ranges::any_of(program.results, isPlaced))
-    return "values at single points of an axis";
-  return "";
-}
-
 Status CudaExecutor::checkProgram() const {
-  if (std::string_view found = findPipeline(program); !found.empty())
-    return errorOf("the program has ", found,
-                   ", which device 'cuda' does not "
-                   "have, expected device 'cpu'");
   for (const MemorySpace &space : program.memorySpaces)
     if (Status status = checkMemorySpace(space); !status.ok())
       return status;

@@ -17,7 +17,7 @@ namespace tandem::rt::cuda {
 /// Runs all ranks of the context on one GPU: a queue is a stream, an event an
 /// event. The thread that calls step() enqueues the commands of all ranks in
 /// the order of their listings, and waits at checks and at the end. A
-/// collective is enqueued when all members have come to it.
+/// collective or a transfer is enqueued when all who take part have come to it.
 Expected<std::unique_ptr<Executor>>
 createExecutor(const ExecutorContext &context, std::shared_ptr<Gpu> gpu);
 

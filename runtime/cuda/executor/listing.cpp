@@ -74,10 +74,14 @@ private:
   Status makeCollectives(const std::vector<int64_t> &group, Met &met);
   Status makeJointCollective(const std::vector<int64_t> &group, const Met &met,
                              const std::vector<Post> &posts);
+  Status makeTransfer(const std::vector<int64_t> &ends, Met &met);
   /// Of member `i` of those here.
   Turn turnOf(const Met &met, size_t i) const;
-  Expected<BufferRef> destinationOf(size_t place, Entry &entry);
+  Expected<BufferRef> destinationOf(size_t place, Entry &entry,
+                                    const BufferRef &destination);
   WorkContext contextOf(size_t place, const Command &command);
+  size_t checkOf(size_t place, const Entry &entry) const;
+  int64_t mostElements(size_t check) const;
   Refusal refusalOf(size_t place, const Entry &entry) const;
 
   const ListingContext &from;
@@ -182,11 +186,11 @@ Status Lister::makeTogether() {
   for (size_t place = 0; place < ranks.size(); ++place) {
     std::map<Key, size_t> seen;
     for (Entry &entry : ranks[place]->entries) {
-      const Operation &op = entry.command->operation;
-      if (!std::holds_alternative<Collective>(op) && !isCheck(*entry.command))
+      Key key(
+          partiesOf(program, entry.command->operation, ranks[place]->number),
+          entry.command->queue);
+      if (key.first.empty())
         continue;
-      Key key(program.group(groupAxes(op), ranks[place]->number),
-              entry.command->queue);
       size_t number = seen[key]++;
       std::vector<Met> &list = all[key];
       list.resize(std::max(list.size(), number + 1));
@@ -208,16 +212,35 @@ Status Lister::make(const std::vector<int64_t> &group, Met &met) {
     entry->together = met.places;
     entry->hasTurn = isOfSeveral && from.peers->isJoint();
   }
-  return isCheck(*met.entries.front()->command) ? makeChecks(group, met)
-                                                : makeCollectives(group, met);
+  const Operation &op = met.entries.front()->command->operation;
+  if (std::holds_alternative<Transfer>(op))
+    return makeTransfer(group, met);
+  return std::holds_alternative<Check>(op) ? makeChecks(group, met)
+                                           : makeCollectives(group, met);
+}
+
+/// Its number among the checks of its rank program, which is one in all.
+size_t Lister::checkOf(size_t place, const Entry &entry) const {
+  const Rank &rank = *ranks[place];
+  size_t number = size_t(&entry - rank.entries.data());
+  return size_t(std::ranges::find(rank.checks, number) - rank.checks.begin());
+}
+
+/// Of the values that any rank has at the check.
+int64_t Lister::mostElements(size_t check) const {
+  int64_t most = 0;
+  for (const RankProgram &rankProgram : program.rankPrograms) {
+    size_t next = 0;
+    for (const Command *command : rankProgram.listing())
+      if (isCheck(*command) && next++ == check)
+        most = std::max(most, numElements(std::get<Check>(command->operation)));
+  }
+  return most;
 }
 
 Refusal Lister::refusalOf(size_t place, const Entry &entry) const {
-  const Rank &rank = *ranks[place];
-  size_t number = size_t(&entry - rank.entries.data());
-  size_t check =
-      size_t(std::ranges::find(rank.checks, number) - rank.checks.begin());
-  Refusal to{from.board.verdict(place, check), from.board.refused(place)};
+  Refusal to{from.board.verdict(place, checkOf(place, entry)),
+             from.board.refused(place)};
   for (size_t other = 0; other < ranks.size(); ++other)
     to.reports.push_back(from.board.report(other));
   return to;
@@ -231,8 +254,9 @@ Turn Lister::turnOf(const Met &met, size_t i) const {
 /// Members elsewhere send their verdicts. Where several are here, the first one
 /// does what follows of them for all.
 Status Lister::makeChecks(const std::vector<int64_t> &group, Met &met) {
-  const auto &first = std::get<Check>(met.entries.front()->command->operation);
-  auto verdicts = Verdicts::create(from.gpu, first, group.size());
+  size_t number = checkOf(met.places.front(), *met.entries.front());
+  auto verdicts =
+      Verdicts::create(from.gpu, mostElements(number), group.size());
   if (!verdicts.ok())
     return verdicts.status();
   Address words{(*verdicts)->words.address(), 0};
@@ -243,8 +267,9 @@ Status Lister::makeChecks(const std::vector<int64_t> &group, Met &met) {
     const auto &op = std::get<Check>(entry.command->operation);
     size_t member =
         size_t(std::ranges::find(group, rank.number) - group.begin());
-    Made judge = makeJudge(from.gpu, op, rank.memory.address(*op.source),
-                           *verdicts, member, entry.count);
+    Address source = op.source ? rank.memory.address(*op.source) : Address();
+    Made judge =
+        makeJudge(from.gpu, op, source, *verdicts, member, entry.count);
     Made refuse = makeRefuse(from.gpu, *verdicts, group.size(),
                              refusalOf(met.places[i], entry));
     if (!judge.ok() || !refuse.ok())
@@ -268,19 +293,18 @@ Status Lister::makeChecks(const std::vector<int64_t> &group, Met &met) {
   return Status::success();
 }
 
-/// Where a collective leaves what it makes.
-Expected<BufferRef> Lister::destinationOf(size_t place, Entry &entry) {
+/// Where a collective or a transfer leaves what it makes.
+Expected<BufferRef> Lister::destinationOf(size_t place, Entry &entry,
+                                          const BufferRef &destination) {
   Rank &rank = *ranks[place];
-  const auto &op = std::get<Collective>(entry.command->operation);
   if (entry.writes.empty() || rank.checks.empty())
-    return op.destination;
-  Expected<BufferRef> shadow = rank.memory.shadowOf(op.destination);
+    return destination;
+  Expected<BufferRef> shadow = rank.memory.shadowOf(destination);
   if (!shadow.ok())
     return shadow;
-  Made commit =
-      makeCommit(from.gpu, rank.memory.address(*shadow),
-                 rank.memory.address(op.destination), op.destination.bytes,
-                 from.board.refused(place), entry.count);
+  Made commit = makeCommit(from.gpu, rank.memory.address(*shadow),
+                           rank.memory.address(destination), destination.bytes,
+                           from.board.refused(place), entry.count);
   if (!commit.ok())
     return commit.status();
   entry.after = std::move(*commit);
@@ -293,7 +317,7 @@ Status Lister::makeCollectives(const std::vector<int64_t> &group, Met &met) {
     const RankMemory &memory = ranks[met.places[i]]->memory;
     const auto &op = std::get<Collective>(met.entries[i]->command->operation);
     Expected<BufferRef> destination =
-        destinationOf(met.places[i], *met.entries[i]);
+        destinationOf(met.places[i], *met.entries[i], op.destination);
     if (!destination.ok())
       return destination.status();
     posts.push_back(
@@ -329,6 +353,38 @@ Status Lister::makeJointCollective(const std::vector<int64_t> &group,
   if (work.ok())
     leader.work = std::move(*work);
   return work.status();
+}
+
+/// Where both ends are here, the one that receives copies.
+Status Lister::makeTransfer(const std::vector<int64_t> &ends, Met &met) {
+  Address source, destination;
+  int64_t bytes = 0;
+  Entry *last = nullptr;
+  for (size_t i = 0; i < met.entries.size(); ++i) {
+    const Rank &rank = *ranks[met.places[i]];
+    const auto &op = std::get<Transfer>(met.entries[i]->command->operation);
+    if (rank.number == ends.front()) {
+      source = rank.memory.address(op.source);
+      bytes = op.source.bytes;
+      continue;
+    }
+    last = met.entries[i];
+    Expected<BufferRef> to =
+        destinationOf(met.places[i], *last, op.destination);
+    if (!to.ok())
+      return to.status();
+    destination = rank.memory.address(*to);
+    bytes = to->bytes;
+  }
+  if (met.entries.size() == ends.size())
+    last->work = makeCopy(from.gpu, source, destination, size_t(bytes));
+  else if (last)
+    last->work =
+        from.peers->receive(ends.front(), destination, bytes, turnOf(met, 0));
+  else
+    met.entries.front()->work =
+        from.peers->send(ends.back(), source, bytes, turnOf(met, 0));
+  return Status::success();
 }
 
 Status Lister::list() {
