@@ -255,8 +255,9 @@ void Reader::readMemory(const TextNode &node, DeviceKind &kind) {
 void Reader::readKind(const TextNode &node, DeviceKind &kind) {
   if (!isMapping(node, "'rates', 'memory' and 'overhead'"))
     return;
-  checkKeys(node, {"rates", "memory", "overhead"});
+  checkKeys(node, {"rates", "memory", "overhead", "price"});
   kind.overhead = get(node, "overhead", Quantity::Time, true);
+  kind.price = getOr(node, "price", Quantity::Price, 0);
   if (const TextNode *memory = require(node, "memory", "'size', 'bandwidth'"))
     readMemory(*memory, kind);
   const char *expected = "a rate per data type, such as {f32: 15.7 TFLOP/s}";

@@ -45,6 +45,11 @@ static const ComputeRate &getRate(const DeviceKind &kind,
   return *lowest;
 }
 
+double tandem::cost::getPeakRate(const DeviceKind &kind,
+                                 std::string_view type) {
+  return getRate(kind, type).peak;
+}
+
 double tandem::cost::getComputeSeconds(const Cluster &cluster,
                                        std::string_view type, double flops,
                                        double bytes, std::string_view op,

@@ -54,6 +54,8 @@ static void print(std::ostream &out, const DeviceKind &kind) {
         << "\n";
   out << "    overhead: " << printQuantity(kind.overhead, Quantity::Time)
       << "\n";
+  if (kind.price > 0)
+    out << "    price: " << printQuantity(kind.price, Quantity::Price) << "\n";
 }
 
 static void print(std::ostream &out, const Cluster &cluster,

@@ -56,6 +56,7 @@ enum class Quantity {
   Bandwidth,
   Rate,
   Flops,
+  Price,
   Share,
   Factor,
   Count

@@ -54,6 +54,7 @@ constexpr Unit kRate[] = {{"FLOP/s", 1, 1},     {"kFLOP/s", 1e3, 1},
 constexpr Unit kFlops[] = {{"FLOP", 1, 1},     {"kFLOP", 1e3, 1},
                            {"MFLOP", 1e6, 1},  {"GFLOP", 1e9, 1},
                            {"TFLOP", 1e12, 1}, {"PFLOP", 1e15, 1}};
+constexpr Unit kPrice[] = {{"USD/h", 1, 1}};
 
 static Measure getMeasure(Quantity quantity) {
   switch (quantity) {
@@ -67,6 +68,8 @@ static Measure getMeasure(Quantity quantity) {
     return {"a rate of computation", "'125 TFLOP/s'", kRate, 1, 1e24};
   case Quantity::Flops:
     return {"an amount of work", "'100 MFLOP'", kFlops, 1, 1e30};
+  case Quantity::Price:
+    return {"a price", "'2.5 USD/h'", kPrice, 1e-9, 1e9};
   case Quantity::Share:
     return {"a share above 0 and at most 1", "0.7", {}};
   case Quantity::Factor:

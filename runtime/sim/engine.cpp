@@ -553,23 +553,10 @@ Status Engine::runStep() {
   return Status::success();
 }
 
-/// Ranks that are equal to a simulated one, too.
 Simulated Engine::finish() {
-  Timeline &timeline = result.timeline;
-  if (options.hasAllRanks && ranks.size() < size_t(head.numRanks())) {
-    std::map<int64_t, std::vector<int64_t>> equal;
-    for (int64_t rank = 0; rank < head.numRanks(); ++rank)
-      equal[folding.first[size_t(rank)]].push_back(rank);
-    std::vector<TraceEvent> own = std::exchange(timeline.events, {});
-    for (TraceEvent event : own)
-      for (int64_t rank : equal[event.rank]) {
-        event.rank = rank;
-        timeline.events.push_back(event);
-      }
-  }
-  timeline.head = head;
-  timeline.head.predictedFrom = machine.from;
-  timeline.head.clocks.clear();
+  result.timeline.head = head;
+  result.timeline.head.predictedFrom = machine.from;
+  result.timeline.head.clocks.clear();
   return std::move(result);
 }
 
@@ -586,6 +573,13 @@ Expected<Simulated> Engine::run() {
 }
 } // namespace
 } // namespace sim
+
+Timeline Simulated::takeAll() && {
+  std::vector<TraceEvent> events;
+  visitAll([&](const TraceEvent &event) { events.push_back(event); });
+  timeline.events = std::move(events);
+  return std::move(timeline);
+}
 
 Expected<Simulated> simulate(const TimelineHead &head, const Machine &machine,
                              const SimulationOptions &options) {

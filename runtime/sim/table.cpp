@@ -74,7 +74,7 @@ Expected<Timeline> predict(const TimelineHead &head,
   Expected<Simulated> simulated = simulate(head, TableMachine(head, times));
   if (!simulated.ok())
     return simulated.status();
-  return std::move(simulated->timeline);
+  return std::move(*simulated).takeAll();
 }
 } // namespace
 

@@ -92,7 +92,6 @@ private:
   void printCollectives();
   void printWaits(const CollectiveReport &entry);
   void printComputations();
-  std::string reasonText(const WaitReason &reason) const;
   template <typename... Pieces> void add(const Pieces &...pieces) {
     text += concat(pieces..., "\n");
   }
@@ -151,18 +150,6 @@ void TextPrinter::printTimes() {
     add("predicted from ", report.predictedFrom, ": ",
         format("%+.1f %%", 100 * (ratio - 1)), " of the measured step");
   }
-}
-
-std::string TextPrinter::reasonText(const WaitReason &reason) const {
-  if (reason.command)
-    return concat("for ", quoted(*reason.command));
-  if (reason.why == "needed")
-    return "computation needs it at once";
-  if (reason.why == "end")
-    return "nothing left to compute";
-  if (reason.why == "beginning")
-    return "nothing computed yet";
-  return "between commands";
 }
 
 void TextPrinter::printPoints() {
@@ -273,6 +260,18 @@ std::string TextPrinter::print() {
   return text;
 }
 } // namespace
+
+std::string reasonText(const WaitReason &reason) {
+  if (reason.command)
+    return concat("for ", quoted(*reason.command));
+  if (reason.why == "needed")
+    return "computation needs it at once";
+  if (reason.why == "end")
+    return "nothing left to compute";
+  if (reason.why == "beginning")
+    return "nothing computed yet";
+  return "between commands";
+}
 
 std::string printText(const Report &report, bool all) {
   return TextPrinter(report, all).print();

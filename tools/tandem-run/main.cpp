@@ -12,6 +12,7 @@
 
 #include "options.h"
 #include "run.h"
+#include "simulate.h"
 
 #include "tandem_rt/processes.h"
 
@@ -30,12 +31,15 @@ static Status runAndFinish(const tandem::run::Options &options) {
 }
 
 int main(int argc, char **argv) {
-  auto options = tandem::run::parseOptions(argc, argv);
-  if (options.ok() && options->help) {
-    std::fputs(tandem::run::usage(), stdout);
-    return 0;
+  Status status = tandem::run::simulateInstead(argc, argv);
+  if (status.ok()) {
+    auto options = tandem::run::parseOptions(argc, argv);
+    if (options.ok() && options->help) {
+      std::fputs(tandem::run::usage(), stdout);
+      return 0;
+    }
+    status = options.ok() ? runAndFinish(*options) : options.status();
   }
-  Status status = options.ok() ? runAndFinish(*options) : options.status();
   if (status.ok())
     return 0;
   std::fflush(stdout);

@@ -43,6 +43,8 @@ TANDEM_TIMEOUT seconds (30) for another one.
                    tandem-profile --price
   --stats FILE     write times of steps and bytes sent. With several processes,
                    each writes its own file, as with --trace
+  --device sim     run in virtual time on the machines of --cluster FILE, without
+                   data; --device sim --help lists its options
   --print          list the Program as text and run nothing
   --help           print this text
 )";

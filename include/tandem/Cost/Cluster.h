@@ -68,6 +68,7 @@ struct DeviceKind {
   int64_t memoryReserved = 0; // B, not for tensors
   double memoryBandwidth = 0; // B/s, read and written together
   double overhead = 0;        // s, to launch one operator
+  double price = 0;           // USD/h, of one device; 0: not known
   bool operator==(const DeviceKind &) const = default;
 };
 
@@ -169,6 +170,9 @@ bool priceMesh(const Cluster &cluster, std::vector<Axis> &axes,
 double getComputeSeconds(const Cluster &cluster, std::string_view type,
                          double flops, double bytes, std::string_view op = "",
                          std::span<const int64_t> shape = {});
+
+/// FLOP/s that a device of the kind reaches at most in a data type.
+double getPeakRate(const DeviceKind &kind, std::string_view type);
 
 /// Sets slow-downs, latency of a piece and memory limit of a problem.
 void setLimits(const Cluster &cluster, SearchProblem &problem);

@@ -20,7 +20,8 @@
 
 #include "tandem/Cost/Cluster.h"
 #include "tandem_rt/command_times.h"
-#include "tandem_rt/timeline.h"
+#include "tandem_rt/report.h"
+#include "tandem_rt/simulate.h"
 
 namespace tandem {
 
@@ -39,6 +40,35 @@ rt::Expected<rt::Timeline> predictProgram(std::string_view bytes,
 /// One line: the seconds of a step, where they come from, and of a pipeline the
 /// bubble of each point.
 rt::Expected<std::string> describeTime(const rt::Timeline &timeline);
+
+/// What a simulation of some steps says.
+struct SimulationReport {
+  rt::Simulated simulated = {};
+  double seconds = 0;             // of a step, the mean
+  std::vector<double> steps = {}; // seconds of each
+  std::vector<rt::QueueTimes> queues = {};
+  struct Memory {
+    int64_t rank = 0;
+    int64_t room = 0; // B, of its device
+    rt::MemoryUse use = {};
+  };
+  std::vector<Memory> memory = {}; // of the simulated ranks
+  /// What a step trains on, and what that is: `tokens`, `samples`.
+  int64_t items = 0;
+  std::string itemName = {};
+  /// Share of the peak rates that products reach, and USD of a step; 0: the
+  /// cluster names no price.
+  double utilization = 0, cost = 0;
+};
+
+/// Simulates steps of a Program, the bytes of a .tdm file, on the cluster of
+/// the file at `cluster`, or else on a laptop.
+rt::Expected<SimulationReport>
+simulateProgram(std::string_view bytes, const std::string &cluster,
+                const rt::SimulationOptions &options);
+
+/// For people: a table of the queues of each rank that was simulated.
+std::string printSimulation(const SimulationReport &report);
 
 } // namespace tandem
 

@@ -132,6 +132,23 @@ Expected<Report> makeReport(const Timeline &timeline,
                             const Timeline *predicted = nullptr,
                             const ReportOptions &options = {});
 
+/// A queue of a rank: means over the steps.
+struct QueueTimes {
+  int64_t rank = 0;
+  uint32_t queue = 0;
+  double busy = 0, idle = 0; ///< Commands run; nothing runs.
+  /// Of a busy queue, its movements beside no computation of the rank.
+  double exposed = 0;
+  /// Why nothing is computed: while a compute queue is idle, or a movement of
+  /// another queue is exposed. The longest first.
+  std::vector<WaitReason> reasons = {};
+};
+/// Of the queues that have commands, by rank.
+std::vector<QueueTimes> queueTimes(const Timeline &timeline);
+
+/// `for all_gather 'w' (model.py:7)`, `nothing left to compute`.
+std::string reasonText(const WaitReason &reason);
+
 /// For people. Without `all` the ten most exposed collectives and the ten worst
 /// predicted commands.
 std::string printText(const Report &report, bool all = false);

@@ -20,7 +20,6 @@
 #include "tandem_rt/timeline.h"
 
 #include <map>
-#include <span>
 
 namespace tandem::rt {
 
@@ -78,20 +77,43 @@ struct SimulationOptions {
   /// By rank: its commands take so many times longer.
   std::map<int64_t, double> stragglers = {};
   int64_t steps = 1; ///< One after the other, each with times of its own.
-  /// The timeline has all ranks, not one of each kind.
-  bool hasAllRanks = true;
 };
 
 struct Simulated {
+  /// Of the ranks that were simulated.
   Timeline timeline = {};
-  /// Ranks that were simulated, and by rank the one that it is equal to.
   std::vector<int64_t> ranks = {};
+  /// By rank: the simulated one that does the same at the same time.
   std::vector<int64_t> equalTo = {};
+
+  /// Calls `visit` for the events of all ranks.
+  template <typename Visit> void visitAll(Visit visit) const {
+    std::map<int64_t, std::vector<int64_t>> equal;
+    for (size_t rank = 0; rank < equalTo.size(); ++rank)
+      equal[equalTo[rank]].push_back(int64_t(rank));
+    for (TraceEvent event : timeline.events)
+      for (int64_t rank : equal[event.rank])
+        event.rank = rank, visit(event);
+  }
+  /// The timeline of all ranks.
+  Timeline takeAll() &&;
 };
 
 /// An error for a listing whose queues wait for what never comes.
 Expected<Simulated> simulate(const TimelineHead &head, const Machine &machine,
                              const SimulationOptions &options = {});
+
+/// Bytes of a rank over the first step of a timeline.
+struct MemoryUse {
+  /// What is allocated for it, and what of this is no arena.
+  int64_t held = 0, fixed = 0;
+  /// Most bytes in use, `fixed` included, and since when, in nanoseconds.
+  int64_t peak = 0, peakTime = 0;
+  /// Bytes in use from a time on, ascending.
+  std::vector<std::pair<int64_t, int64_t>> overTime = {};
+};
+MemoryUse memoryOf(const Program &program, const Timeline &timeline,
+                   int64_t rank);
 
 } // namespace tandem::rt
 

@@ -1,0 +1,47 @@
+//===- simulate.cpp - simulation in place of a run ------------------------===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "simulate.h"
+
+#include "../common/arguments.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <unistd.h>
+
+namespace tandem::run {
+
+using rt::Status;
+
+Status simulateInstead(int argc, char **argv) {
+  std::optional<std::string> device;
+  Arguments arguments(argc, argv);
+  while (arguments.next())
+    if (arguments.isOption() && arguments.getName() == "--device")
+      if (Status status = arguments.takeValue(device.emplace()); !status.ok())
+        return status;
+  if (!device)
+    return Status::success();
+  if (*device != "sim")
+    return Status::error("device '" + *device +
+                         "', expected sim: a Program names the device that "
+                         "runs it");
+  std::error_code error;
+  std::filesystem::path own =
+      std::filesystem::canonical("/proc/self/exe", error);
+  std::string path = own.parent_path() / "tandem-simulate";
+  execv(path.c_str(), argv);
+  return Status::error("cannot run '" + path + "': " + std::strerror(errno) +
+                       ": simulations come with the compiler, not with the "
+                       "runtime alone");
+}
+
+} // namespace tandem::run
