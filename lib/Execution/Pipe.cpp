@@ -19,6 +19,7 @@
 #include "tandem/Transforms/Outline/Outline.h"
 #include "llvm/ADT/SmallBitVector.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MathExtras.h"
 #include <map>
 #include <set>
 
@@ -176,7 +177,11 @@ bool PipeTaker::takeLines() {
       options.accumulate != lines->accumulate)
     return clash("accumulate", std::to_string(lines->accumulate),
                  std::to_string(options.accumulate));
+  if (options.micro > 1 && options.micro != lines->strands)
+    return clash("micro", std::to_string(lines->strands),
+                 std::to_string(options.micro));
   options.accumulate = std::max(options.accumulate, lines->accumulate);
+  options.micro = lines->strands;
   options.mesh = lines->mesh;
   pipe.axis = lines->axis;
   for (const PipeLines::Section &section : lines->sections)
@@ -368,11 +373,11 @@ bool PipeTaker::checkOthers() {
       return fail("pin '" + pin + "' splits a tensor over the pipe axis '" +
                   pipe.axis + "', expected '" + pipe.axis +
                   "=at(POINT)', or a form on another axis");
-  if (options.micro > 1)
-    return fail("micro is " + Twine(options.micro) +
-                " beside sections on axis '" + pipe.axis +
-                "', expected 1: the microbatches of a pipeline are those of "
-                "accumulate");
+  int64_t product = 0;
+  if (llvm::MulOverflow(options.accumulate, options.micro, product))
+    return fail("accumulate is " + Twine(options.accumulate) +
+                " and micro is " + Twine(options.micro) +
+                ", expected fewer microbatches");
   if (options.timeline && !options.stopAfter.empty())
     return fail("timeline is given beside sections on axis '" + pipe.axis +
                 "' and an end behind the stage " + options.stopAfter +
@@ -388,6 +393,9 @@ std::optional<Pipe> PipeTaker::run() {
   // A plan is of a mesh, if only of one device.
   pipe.mesh = pipe.given;
   pipe.accumulate = options.accumulate;
+  if (options.micro > 1)
+    pipe.strands = std::exchange(options.micro, 1);
+  options.accumulate *= pipe.strands;
   if (options.mesh.empty()) {
     options.mesh = kOneDevice;
     pipe.mesh += (Twine(",") + kOneDevice).str();
@@ -419,9 +427,11 @@ std::optional<Pipe> readPipe(ModuleOp module, std::string &mesh) {
   pipe.points = takeAxis(ofPlan, pipe.axis);
   if (mesh.empty())
     mesh = ofPlan;
+  if (auto strands = module->getAttrOfType<IntegerAttr>(spmd::kStrandsAttrName))
+    pipe.strands = strands.getInt();
   auto step = module.lookupSymbol<func::FuncOp>("step");
   if (step && !step.isExternal())
-    pipe.accumulate = spmd::getIterations(step);
+    pipe.accumulate = spmd::getIterations(step) / pipe.strands;
   return pipe;
 }
 
@@ -434,11 +444,12 @@ void addPassesBefore(OpPassManager &manager, const Pipe &pipe,
 void addPassesBehind(OpPassManager &manager, const Pipe &pipe,
                      StringRef stage) {
   if (stage == "accumulate")
-    manager.addPass(
-        createAssignSectionsPass({pipe.axis, pipe.points, pipe.sections,
-                                  pipe.mesh, pipe.order, pipe.rows}));
+    manager.addPass(createAssignSectionsPass(
+        {pipe.axis, pipe.points, pipe.sections, pipe.mesh, pipe.order,
+         pipe.rows, pipe.strands}));
   if (stage == "localize")
-    manager.addPass(createOutlineActionsPass({pipe.order, pipe.rows}));
+    manager.addPass(
+        createOutlineActionsPass({pipe.order, pipe.rows, pipe.strands}));
 }
 
 std::string addPipe(const Pipe &pipe, ModuleOp module, StringRef plan) {
@@ -447,6 +458,7 @@ std::string addPipe(const Pipe &pipe, ModuleOp module, StringRef plan) {
   lines.mesh = pipe.given;
   lines.rows = pipe.rows;
   lines.accumulate = pipe.accumulate;
+  lines.strands = pipe.strands;
   if (pipe.rows.empty())
     lines.order = pipe.order;
   auto step = module.lookupSymbol<func::FuncOp>("step");

@@ -35,8 +35,8 @@ struct Pipe {
   std::string order;
   /// Of an order without a name, each with a line end.
   std::string rows;
-  /// Microbatches.
-  int64_t accumulate = 1;
+  /// Microbatches of the order, and on how many of the step each action works.
+  int64_t accumulate = 1, strands = 1;
 };
 
 /// Takes sections, their lines in a plan file, their pins and the pipe axis out

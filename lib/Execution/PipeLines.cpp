@@ -19,7 +19,7 @@ namespace tandem {
 
 /// The words that begin a line behind `pipeline`.
 static constexpr StringRef kPipeWords[] = {"section", "order", "row",
-                                           "accumulate"};
+                                           "accumulate", "strands"};
 
 namespace {
 class LineReader {
@@ -38,7 +38,7 @@ private:
   bool readPipeline(StringRef rest);
   bool readSection(StringRef rest);
   bool readOrder(StringRef word, StringRef rest);
-  bool readAccumulate(StringRef rest);
+  bool readNumber(StringRef word, StringRef rest, int64_t &number);
 
   StringRef path;
   std::string &error;
@@ -95,11 +95,10 @@ bool LineReader::readOrder(StringRef word, StringRef rest) {
   return true;
 }
 
-bool LineReader::readAccumulate(StringRef rest) {
-  if (!rest.getAsInteger(10, lines.accumulate) && lines.accumulate > 0)
+bool LineReader::readNumber(StringRef word, StringRef rest, int64_t &number) {
+  if (!rest.getAsInteger(10, number) && number > 0)
     return true;
-  return fail("accumulate is '" + rest +
-              "', expected the number of microbatches");
+  return fail(word + " is '" + rest + "', expected the number of microbatches");
 }
 
 bool LineReader::readLine(StringRef word, StringRef rest) {
@@ -111,7 +110,9 @@ bool LineReader::readLine(StringRef word, StringRef rest) {
     return fail("found '" + word +
                 "', expected a line 'pipeline AXIS MESH' before it");
   if (word == "accumulate")
-    return readAccumulate(rest);
+    return readNumber(word, rest, lines.accumulate);
+  if (word == "strands")
+    return readNumber(word, rest, lines.strands);
   return word == "section" ? readSection(rest) : readOrder(word, rest);
 }
 
@@ -157,6 +158,8 @@ std::string addPipeLines(StringRef plan, const PipeLines &lines) {
   for (StringRef row : rows)
     added += StringRef("row " + row.str()).rtrim().str() + "\n";
   added += "accumulate " + std::to_string(lines.accumulate) + "\n";
+  if (lines.strands > 1)
+    added += "strands " + std::to_string(lines.strands) + "\n";
   size_t begin = plan.find("\nmicro ") + 1, end = plan.rfind("end ");
   begin = plan.find('\n', begin) + 1;
   unsigned count = 0;

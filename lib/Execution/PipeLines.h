@@ -14,7 +14,8 @@
 //   order 1f1b
 //
 // The file of an order is written as a line `row 0F0,0F1,...` for each point,
-// in place of `order`.
+// in place of `order`. A line `strands 2` says that each action of the order
+// works on two microbatches.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,6 +45,8 @@ struct PipeLines {
   std::string rows;
   /// Microbatches; 0: the file does not say it.
   int64_t accumulate = 0;
+  /// On how many of the step each action works.
+  int64_t strands = 1;
   bool operator==(const PipeLines &) const = default;
 };
 

@@ -46,6 +46,34 @@ unsigned tandem::orders::countMicrobatches(const Order &order) {
   return count;
 }
 
+/// Appends the actions from `begin` to `end`, which are a group or one action.
+static void appendSplit(const Action *begin, const Action *end, unsigned number,
+                        std::vector<Action> &row) {
+  bool isGroup = end - begin > 1;
+  for (unsigned part = 0; part < number; ++part)
+    for (const Action *own = begin; own != end; ++own) {
+      row.push_back(*own);
+      row.back().microbatch = own->microbatch * number + part;
+      row.back().overlapsNext = isGroup ? own->overlapsNext : part + 1 < number;
+    }
+}
+
+Order tandem::orders::splitMicrobatches(const Order &order, unsigned number) {
+  Order split;
+  for (const std::vector<Action> &row : order.points) {
+    std::vector<Action> &own = split.points.emplace_back();
+    const Action *begin = row.data(), *end = begin + row.size();
+    while (begin != end) {
+      const Action *next = begin;
+      while (next->overlapsNext && next + 1 != end)
+        ++next;
+      appendSplit(begin, ++next, number, own);
+      begin = next;
+    }
+  }
+  return split;
+}
+
 Order tandem::orders::makeForward(const std::vector<unsigned> &places,
                                   unsigned numPoints,
                                   unsigned numMicrobatches) {

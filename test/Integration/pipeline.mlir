@@ -22,6 +22,24 @@
 // CHECK-DAG: '1U {{.+}}'
 // CHECK-DAG: check_finite
 
+// Each action on two microbatches, of which one computes while the other communicates: equal bits.
+// RUN: tandem-compile %s --mesh pipe=2,model=2 --plan tensor-parallel --accumulate 4 --sections 2 -o %t/turns.tdm
+// RUN: tandem-run %t/turns.tdm --data %t/data.safetensors --steps 3 --save %t/turns.safetensors
+// RUN: %python %S/compare.py %t/turns.safetensors %t/expected.safetensors
+// RUN: tandem-compile %s --mesh pipe=2,model=2 --plan tensor-parallel --accumulate 2 --micro 2 --sections 2 --save-plan %t/strands.txt -o %t/strands.tdm
+// RUN: tandem-run %t/strands.tdm --print | FileCheck %s --check-prefix=STRANDS
+// RUN: tandem-run %t/strands.tdm --data %t/data.safetensors --steps 3 --save %t/strands.safetensors
+// RUN: cmp %t/turns.safetensors %t/strands.safetensors
+// RUN: tandem-compile %s --plan-file %t/strands.txt -o %t/again.tdm && cmp %t/strands.tdm %t/again.tdm
+// RUN: tandem-compile %s --mesh pipe=2,model=2 --accumulate 2 --micro 2 --sections 2 --stop-after accumulate -o %t/strands.mlir
+// RUN: tandem-compile %t/strands.mlir --from accumulate --plan tensor-parallel -o %t/again.tdm && cmp %t/strands.tdm %t/again.tdm
+// What leaves a section leaves before the gradients of its parameters are made.
+// STRANDS: '1I0 matmul'
+// STRANDS: '1I1 matmul'
+// STRANDS: 'send' stage 0 strand 1
+// STRANDS: '1W0 matmul'
+// STRANDS: '1W1 matmul'
+
 // Each stage means what the one before means, actions too.
 // RUN: tandem-compile %s --mesh data=2,pipe=2 --accumulate 4 --pin 'w0:pipe=at(0)' --pin 'w1:pipe=at(1)' --stop-after shard -o %t/planned.mlir
 // RUN: tandem-opt %t/planned.mlir --tandem-place-sections=mesh=data=2,pipe=2 -o %t/shard.mlir
@@ -44,8 +62,8 @@
 // NONE: error: point 1 of axis 'pipe' has no section, expected at least one for each of its 2 points
 // RUN: not tandem-compile %s --mesh pipe=2 --accumulate 2 --sections 2 --timeline --stop-after lower -o %t/p.mlir 2>&1 | FileCheck %s --check-prefix=STOPS
 // STOPS: tandem-compile: error: timeline is given beside sections on axis 'pipe' and an end behind the stage lower, expected all stages: it is the timeline of the Program
-// RUN: not tandem-compile %s --mesh pipe=2 --micro 2 --pin 'w0:pipe=at(0)' --pin 'w1:pipe=at(1)' -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=MICRO
-// MICRO: error: micro is 2 beside sections on axis 'pipe', expected 1
+// RUN: not tandem-compile %s --mesh pipe=2 --sections 2 --accumulate 1000000 --micro 20000000000000 -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=MICRO
+// MICRO: error: accumulate is 1000000 and micro is 20000000000000, expected fewer microbatches
 
 // Sections by globs, by their number, and of each point of an axis with the name pipe.
 // RUN: tandem-compile %s --mesh pipe=2 --accumulate 2 --sections 'w0;w1' -o %t/globs.tdm 2>&1 | FileCheck %s --check-prefix=SECTIONS

@@ -78,6 +78,10 @@ std::optional<Order> parseOrder(std::string_view text, std::string_view name,
 /// One more than the largest microbatch of the order; 0 if it has no action.
 unsigned countMicrobatches(const Order &order);
 
+/// Each action on `number` microbatches in place of one, which are a group; a
+/// group becomes one for each of them.
+Order splitMicrobatches(const Order &order, unsigned number);
+
 /// The forward passes of all sections, of which section i lies on point
 /// `places[i]`: an evaluation.
 Order makeForward(const std::vector<unsigned> &places, unsigned numPoints,

@@ -8,6 +8,7 @@
 #include "Link.h"
 #include "Declarations.h"
 #include "LinkBuffers.h"
+#include "Strands.h"
 #include "tandem/Analysis/UserLocation.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/Sched/Points.h"
@@ -30,19 +31,33 @@ struct PlacedCheck {
   std::string name;
 };
 
+/// A run whose slices are being listed.
+struct Begun {
+  LinkMap map;
+  /// By those of the action.
+  std::map<uint32_t, uint32_t> events;
+  /// At the ends of other queues.
+  std::vector<uint32_t> ends;
+};
+
 /// Lists what one point runs.
 class PointLinker {
 public:
   PointLinker(func::FuncOp function, int64_t point, uint32_t axis,
-              const llvm::StringMap<const rt::Program *> &actions,
+              const ActionPrograms &actions,
               const std::vector<PlacedCheck> &checks,
               rt::ProgramBuilder &builder)
       : function(function), point(point), axis(axis), actions(actions),
-        checks(checks), builder(builder) {}
+        listing(listRuns(function, actions)), checks(checks), builder(builder) {
+  }
   LogicalResult run();
 
 private:
-  void run(sched::RunOp op);
+  void runGroup(sched::RunOp first);
+  void run(const Slice &slice);
+  void begin(sched::RunOp op);
+  void end(sched::RunOp op);
+  std::set<uint32_t> getOtherQueues(sched::RunOp op) const;
   void send(sched::SendOp op);
   void receive(sched::ReceiveOp op);
   void fill(sched::ZerosOp op);
@@ -62,21 +77,23 @@ private:
   func::FuncOp function;
   int64_t point;
   uint32_t axis;
-  const llvm::StringMap<const rt::Program *> &actions;
+  const ActionPrograms &actions;
+  Listing listing;
   const std::vector<PlacedCheck> &checks;
   rt::ProgramBuilder &builder;
   LinkBuffers buffers;
+  std::map<Operation *, Begun> begun;
   /// Events of transfers that the queue of computation has not waited for.
   llvm::DenseMap<Value, uint32_t> received;
   /// Behind which run the queue of computation waits for what was sent.
   std::vector<std::pair<int64_t, uint32_t>> sent;
   int64_t numRuns = 0;
+  /// Those of the group that have not ended, and what it has sent.
+  llvm::DenseSet<Operation *> unfinished, listed;
   /// Behind the last pass of a section.
   bool isUpdate = false;
   size_t nextCheck = 0, numMeetings = 0;
 };
-
-constexpr uint32_t kCompute = 0;
 } // namespace
 
 /// The segment of an action that runs once, from its name `p0.2`; -1 if it
@@ -107,8 +124,8 @@ static bool writesArgument(rt::Command command) {
 //===----------------------------------------------------------------------===//
 
 /// The checks of all points, in one order that each can keep.
-static std::vector<PlacedCheck>
-findChecks(const llvm::StringMap<const rt::Program *> &actions, uint32_t axis) {
+static std::vector<PlacedCheck> findChecks(const ActionPrograms &actions,
+                                           uint32_t axis) {
   std::vector<PlacedCheck> checks;
   for (const auto &entry : actions) {
     StringRef name = entry.getKey();
@@ -191,11 +208,14 @@ PointLinker::beginTransfer(OpT op, int64_t from, int64_t to, Value value) {
 
 void PointLinker::send(sched::SendOp op) {
   Value value = op.getValue();
+  if (!listed.insert(op).second)
+    return;
   waitForTransfers(value);
   auto [info, transfer] = beginTransfer(op, point, op.getTo(), value);
   uint32_t queue = builder.transferQueue(transfer.from, transfer.to);
   builder.send(info, transfer, buffers.get(value));
-  sent.push_back({numRuns + buffers.getRuns(op), builder.recordEvent(queue)});
+  sent.push_back({numRuns + int64_t(unfinished.size()) + buffers.getRuns(op),
+                  builder.recordEvent(queue)});
   waitForSends();
 }
 
@@ -296,29 +316,53 @@ void PointLinker::add(const rt::Command &command, sched::RunOp op,
               std::move(copy.operation));
 }
 
-void PointLinker::run(sched::RunOp op) {
-  const rt::Program &program = *actions.lookup(op.getAction());
-  const rt::RankProgram &own = program.rankPrograms[0];
-  int64_t segment = getSegment(op.getAction());
-  waitForTransfers(op.getInputs());
+/// The queues of an action beside that of computation.
+std::set<uint32_t> PointLinker::getOtherQueues(sched::RunOp op) const {
   std::set<uint32_t> queues;
-  for (const rt::Command &command : own.commands)
+  for (const rt::Command &command :
+       actions.lookup(op.getAction())->rankPrograms[0].commands)
     if (command.queue != kCompute)
       queues.insert(command.queue);
+  return queues;
+}
+
+void PointLinker::begin(sched::RunOp op) {
+  waitForTransfers(op.getInputs());
+  std::set<uint32_t> queues = getOtherQueues(op);
   if (!queues.empty()) {
     uint32_t begun = builder.recordEvent(kCompute);
     for (uint32_t queue : queues)
       builder.waitEvent(queue, begun);
   }
-  LinkMap map(op, buffers);
-  std::map<uint32_t, uint32_t> events;
-  for (const rt::Command &command : own.commands) {
+  begun.insert({op, {LinkMap(op, buffers), {}, {}}});
+}
+
+void PointLinker::end(sched::RunOp op) {
+  if (int64_t segment = getSegment(op.getAction()); segment >= 0)
+    addChecks(segment, true);
+  for (uint32_t event : begun.at(op).ends)
+    builder.waitEvent(kCompute, event);
+  begun.erase(op);
+  unfinished.erase(op);
+  ++numRuns;
+  waitForSends();
+}
+
+void PointLinker::run(const Slice &slice) {
+  sched::RunOp op = slice.run;
+  if (slice.isFirst)
+    begin(op);
+  const rt::RankProgram &own = actions.lookup(op.getAction())->rankPrograms[0];
+  int64_t segment = getSegment(op.getAction());
+  Begun &state = begun.at(op);
+  for (size_t number = slice.begin; number < slice.end; ++number) {
+    const rt::Command &command = own.commands[number];
     if (auto *record = std::get_if<rt::RecordEvent>(&command.operation)) {
-      events[record->event] = builder.recordEvent(command.queue);
+      state.events[record->event] = builder.recordEvent(command.queue);
       continue;
     }
     if (auto *wait = std::get_if<rt::WaitEvent>(&command.operation)) {
-      builder.waitEvent(command.queue, events.at(wait->event));
+      builder.waitEvent(command.queue, state.events.at(wait->event));
       continue;
     }
     if (segment >= 0) {
@@ -330,18 +374,44 @@ void PointLinker::run(sched::RunOp op) {
       nextCheck += isCheck;
       numMeetings += isMeeting(command, axis);
     }
-    add(command, op, map);
+    add(command, op, state.map);
   }
-  if (segment >= 0)
-    addChecks(segment, true);
-  for (uint32_t queue : queues)
-    builder.waitEvent(kCompute, builder.recordEvent(queue));
-  ++numRuns;
-  waitForSends();
+  if (slice.end == own.commands.size() && state.ends.empty())
+    for (uint32_t queue : getOtherQueues(op))
+      state.ends.push_back(builder.recordEvent(queue));
+  if (slice.isLast)
+    end(op);
+}
+
+/// The sends that stand directly behind the runs of a group.
+static SmallVector<sched::SendOp>
+getSends(Operation *op, const llvm::DenseSet<Operation *> &group) {
+  while (group.contains(op))
+    op = op->getNextNode();
+  SmallVector<sched::SendOp> sends;
+  for (; isa<sched::SendOp>(op); op = op->getNextNode())
+    sends.push_back(cast<sched::SendOp>(op));
+  return sends;
+}
+
+/// Lists the runs of a group. What they send leaves when its run has ended, and
+/// in the order of the function, which is that of the other ends.
+void PointLinker::runGroup(sched::RunOp first) {
+  std::vector<Slice> slices = listing.lookup(first);
+  for (const Slice &slice : slices)
+    unfinished.insert(slice.run);
+  SmallVector<sched::SendOp> sends = getSends(first, unfinished);
+  auto next = sends.begin();
+  for (const Slice &slice : slices) {
+    run(slice);
+    while (next != sends.end() &&
+           !unfinished.contains((*next).getValue().getDefiningOp()))
+      send(*next++);
+  }
 }
 
 LogicalResult PointLinker::run() {
-  if (failed(buffers.place(function, actions, builder)))
+  if (failed(buffers.place(function, actions, listing, builder)))
     return failure();
   Operation *lastPass = nullptr;
   for (auto run : function.getOps<sched::RunOp>())
@@ -351,7 +421,8 @@ LogicalResult PointLinker::run() {
     auto result =
         TypeSwitch<Operation *, LogicalResult>(&op)
             .Case([&](sched::GiveOp own) { return give(own); })
-            .Case<sched::RunOp>([&](auto own) { return run(own), success(); })
+            .Case<sched::RunOp>(
+                [&](auto own) { return runGroup(own), success(); })
             .Case<sched::SendOp>([&](auto own) { return send(own), success(); })
             .Case<sched::ReceiveOp>(
                 [&](auto own) { return receive(own), success(); })
@@ -371,7 +442,7 @@ LogicalResult PointLinker::run() {
 }
 
 LogicalResult linkPoints(ModuleOp module, uint32_t axis,
-                         const llvm::StringMap<const rt::Program *> &actions,
+                         const ActionPrograms &actions,
                          rt::ProgramBuilder &builder) {
   std::vector<PlacedCheck> checks = findChecks(actions, axis);
   std::vector<uint32_t> numbers;

@@ -10,27 +10,26 @@
 // commands are listed once for each time that they run, with the buffers of the
 // point in place of the action's own.
 //
-// Between two runs of a point, all its queues but those of transfers wait for
-// each other, so that runs share one arena for what lives within them.
+// Where a run ends, all queues but those of transfers wait for each other, so
+// that what lives within runs shares one arena. Runs of a group take turns.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef TANDEM_LIB_CONVERSION_EMIT_LINK_H
 #define TANDEM_LIB_CONVERSION_EMIT_LINK_H
 
+#include "Strands.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "tandem_rt/program_builder.h"
-#include "llvm/ADT/StringMap.h"
 
 namespace tandem {
 
 /// Adds to `builder`, which has declarations and the code object of all
 /// kernels, a rank program per point of `axis`: the functions @p0, @p1, ... of
 /// `module`. `actions` are the Programs of its modules.
-mlir::LogicalResult
-linkPoints(mlir::ModuleOp module, uint32_t axis,
-           const llvm::StringMap<const rt::Program *> &actions,
-           rt::ProgramBuilder &builder);
+mlir::LogicalResult linkPoints(mlir::ModuleOp module, uint32_t axis,
+                               const ActionPrograms &actions,
+                               rt::ProgramBuilder &builder);
 
 } // namespace tandem
 

@@ -110,14 +110,32 @@ static constexpr int64_t kRunsOfSend = 3;
 /// F: without any room each F would wait for its transfer.
 static constexpr double kRoomOfSends = 0.03;
 
-unsigned LinkBuffers::addBuffer(int64_t bytes, int64_t begin) {
+/// Runs that are beside each other have slices in turn.
+int64_t LinkBuffers::findPositions(Block &block, const Listing &listing) {
+  int64_t position = 0;
+  auto add = [&](Operation *op) {
+    ++position;
+    positions.try_emplace(op, Span{position, position}).first->second.last =
+        position;
+  };
+  for (Operation &op : block.without_terminator()) {
+    if (auto slices = listing.find(&op); slices != listing.end())
+      for (const Slice &slice : slices->second)
+        add(slice.run);
+    else if (!isa<sched::RunOp>(op))
+      add(&op);
+  }
+  return position;
+}
+
+unsigned LinkBuffers::addBuffer(int64_t bytes, Span span) {
   buffers.push_back({int64_t(llvm::alignTo(bytes, rt::kHostAlignment)),
-                     {{begin - 1}, {begin}, {begin}}});
+                     {{span.first - 1}, {span.first}, {span.last}}});
   return buffers.size() - 1;
 }
 
-void LinkBuffers::addValue(Value value, int64_t begin) {
-  numbers[value] = addBuffer(getBytes(value.getType()), begin);
+void LinkBuffers::addValue(Value value, Span span) {
+  numbers[value] = addBuffer(getBytes(value.getType()), span);
 }
 
 void LinkBuffers::use(Value value, int64_t position) {
@@ -128,14 +146,14 @@ void LinkBuffers::use(Value value, int64_t position) {
 }
 
 /// What a run makes for a stack lies there, if its place is aligned.
-bool LinkBuffers::nameInStack(Value value, int64_t position) {
+bool LinkBuffers::nameInStack(Value value, Span span) {
   for (OpOperand &use : value.getUses()) {
     auto stack = dyn_cast<sched::StackOp>(use.getOwner());
     int64_t bytes = getBytes(value.getType());
     if (!stack || bytes % rt::kHostAlignment != 0)
       continue;
     if (!numbers.contains(stack.getWhole()))
-      addValue(stack.getWhole(), position);
+      addValue(stack.getWhole(), span);
     numbers[value] = numbers.lookup(stack.getWhole());
     shifts[value] = int64_t(use.getOperandNumber()) * bytes;
     return true;
@@ -144,13 +162,14 @@ bool LinkBuffers::nameInStack(Value value, int64_t position) {
 }
 
 /// An update lies where its argument does.
-void LinkBuffers::nameResults(sched::RunOp run, const rt::Program &program,
-                              int64_t position) {
+void LinkBuffers::nameResults(sched::RunOp run, const rt::Program &program) {
+  Span span = positions.lookup(run);
   for (auto [result, made] :
        llvm::zip_equal(run.getResults(), program.results)) {
     if (made.place.space != rt::Space::Argument) {
-      if (!nameInStack(result, position))
-        addValue(result, position);
+      if (!nameInStack(result, span))
+        addValue(result, span);
+      use(result, span.last);
       continue;
     }
     Value updated = run.getInputs()[made.place.index];
@@ -217,9 +236,8 @@ static int64_t getOwnBytes(Block &block) {
 void LinkBuffers::prolongSends(Block &block, int64_t numPositions) {
   Alive alive(buffers, numPositions, getOwnBytes(block));
   std::vector<sched::SendOp> sent;
-  int64_t position = 0;
   for (Operation &op : block.without_terminator()) {
-    ++position;
+    int64_t position = positions.lookup(&op).last;
     if (auto send = dyn_cast<sched::SendOp>(op))
       sent.push_back(send);
     if (!isa<sched::RunOp>(op))
@@ -266,34 +284,34 @@ void LinkBuffers::nameRow(sched::RowOp row) {
       whole, int64_t(row.getMicrobatch()) * bytes, bytes);
 }
 
-LogicalResult
-LinkBuffers::place(func::FuncOp function,
-                   const llvm::StringMap<const rt::Program *> &actions,
-                   rt::ProgramBuilder &builder) {
+LogicalResult LinkBuffers::place(func::FuncOp function,
+                                 const ActionPrograms &actions,
+                                 const Listing &listing,
+                                 rt::ProgramBuilder &builder) {
   Block &block = function.getBody().front();
   for (BlockArgument argument : block.getArguments())
     refs[argument] = builder.argument(argument.getArgNumber());
-  int64_t position = 0;
+  int64_t numPositions = findPositions(block, listing);
   for (Operation &op : block.without_terminator()) {
-    ++position;
+    Span span = positions.lookup(&op);
     for (Value operand : op.getOperands())
-      use(operand, position);
+      use(operand, span.last);
     if (auto row = dyn_cast<sched::RowOp>(op))
       nameRow(row);
     if (isa<sched::ZerosOp, sched::ReceiveOp>(op) ||
         (isa<sched::StackOp>(op) && !numbers.contains(op.getResult(0))))
-      addValue(op.getResult(0), position);
+      addValue(op.getResult(0), span);
     auto run = dyn_cast<sched::RunOp>(op);
     if (!run)
       continue;
     const rt::Program &program = *actions.lookup(run.getAction());
-    nameResults(run, program, position);
+    nameResults(run, program);
     auto &own = arenas[run];
     for (const rt::Arena &arena : program.rankPrograms[0].arenas)
-      own.push_back(addBuffer(arena.bytes, position));
+      own.push_back(addBuffer(arena.bytes, span));
   }
-  prolongSends(block, position);
-  placeBuffers(position, builder);
+  prolongSends(block, numPositions);
+  placeBuffers(numPositions, builder);
   return success();
 }
 

@@ -8,6 +8,7 @@
 #ifndef TANDEM_LIB_CONVERSION_EMIT_LINKBUFFERS_H
 #define TANDEM_LIB_CONVERSION_EMIT_LINKBUFFERS_H
 
+#include "Strands.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "tandem/Conversion/Lower/Placement.h"
 #include "tandem/Dialect/NN/NN.h"
@@ -27,7 +28,8 @@ public:
   /// Finds all places in the arena of the current rank program: of values, and
   /// of the arenas of each run.
   mlir::LogicalResult place(mlir::func::FuncOp function,
-                            const llvm::StringMap<const rt::Program *> &actions,
+                            const ActionPrograms &actions,
+                            const Listing &listing,
                             rt::ProgramBuilder &builder);
 
   rt::BufferRef get(mlir::Value value) const { return refs.lookup(value); }
@@ -39,15 +41,19 @@ public:
   }
 
 private:
-  unsigned addBuffer(int64_t bytes, int64_t begin);
-  void addValue(mlir::Value value, int64_t begin);
+  /// From an operation's first to its last slice.
+  struct Span {
+    int64_t first = 0, last = 0;
+  };
+  int64_t findPositions(mlir::Block &block, const Listing &listing);
+  unsigned addBuffer(int64_t bytes, Span span);
+  void addValue(mlir::Value value, Span span);
   void use(mlir::Value value, int64_t position);
-  void nameResults(sched::RunOp run, const rt::Program &program,
-                   int64_t position);
+  void nameResults(sched::RunOp run, const rt::Program &program);
   void prolongSends(mlir::Block &block, int64_t numPositions);
   void placeBuffers(int64_t numPositions, rt::ProgramBuilder &builder);
   void nameRow(sched::RowOp row);
-  bool nameInStack(mlir::Value value, int64_t position);
+  bool nameInStack(mlir::Value value, Span span);
 
   llvm::DenseMap<mlir::Value, rt::BufferRef> refs;
   /// The buffer of the arena that a value has.
@@ -59,7 +65,9 @@ private:
   llvm::DenseMap<mlir::Operation *, int64_t> runsOfSends;
   /// The run that updates an argument.
   llvm::DenseMap<mlir::Value, mlir::Operation *> updaters;
-  /// Their lives are in positions of the point's function, from 1.
+  /// From 1: a slice has one, and so has each other operation.
+  llvm::DenseMap<mlir::Operation *, Span> positions;
+  /// Their lives are in positions of the point's function.
   std::vector<lower::Buffer> buffers;
 };
 

@@ -25,6 +25,11 @@ static bool isPoints(Attribute value) {
          llvm::all_of(points.asArrayRef(), [](int64_t i) { return i >= 0; });
 }
 
+static bool isCount(Attribute value) {
+  auto count = dyn_cast<IntegerAttr>(value);
+  return count && count.getType().isInteger(64) && count.getInt() > 0;
+}
+
 static constexpr Fact kFacts[] = {
     {kMeshAttrName, OnModule, isOf<MeshAttr>,
      "a mesh such as #spmd.mesh<data = 2>"},
@@ -40,6 +45,7 @@ static constexpr Fact kFacts[] = {
     {kWholeMeshAttrName, OnModule, isOf<StringAttr>, "the text of a mesh"},
     {kOrderAttrName, OnModule, isOf<StringAttr>, "the name of an order"},
     {kRowsAttrName, OnModule, isOf<StringAttr>, "the rows of an order"},
+    {kStrandsAttrName, OnModule, isCount, "an i64 from 1 on"},
     {kPipeAttrName, OnModule, isOf<StringAttr>, "the name of an axis"},
     {kSectionAttrName, OnOperator | OnArgument, isIndex, "an i64 from 0 on"},
 };

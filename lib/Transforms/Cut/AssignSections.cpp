@@ -463,5 +463,7 @@ LogicalResult AssignSectionsPass::run() {
                             std::pair(spmd::kRowsAttrName, &rows)})
     if (!text->empty())
       module->setAttr(name, builder.getStringAttr(*text));
+  if (strands > 1)
+    module->setAttr(spmd::kStrandsAttrName, builder.getI64IntegerAttr(strands));
   return success();
 }

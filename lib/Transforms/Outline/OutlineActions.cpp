@@ -36,6 +36,9 @@ namespace {
 struct Item {
   Action *action;
   int64_t microbatch;
+  /// Of actions that run beside others: the first item of their group, and
+  /// which of its strands this is in; -1: none.
+  int64_t group = -1, strand = -1;
 };
 
 /// A value in a microbatch; -1: one that all have.
@@ -64,6 +67,7 @@ public:
   LogicalResult run();
 
 private:
+  void listRow(int64_t point, ArrayRef<orders::Action> row);
   void list(int64_t point, const orders::Action &entry);
   void listInTurn(int64_t point, const orders::Action &entry, StringRef letter);
   bool isIterated(Value value) const;
@@ -72,13 +76,21 @@ private:
   }
   Value find(int64_t point, Value value, int64_t microbatch);
   Value makeZero(int64_t point, Value sum);
+  Value getSum(int64_t point, Value sum);
   bool collectInputs(int64_t point, const Item &item,
                      SmallVectorImpl<Value> &inputs);
   sched::RunOp createRun(int64_t point, const Item &item, ValueRange inputs);
   SmallVector<int64_t> getTogether(int64_t point) const;
   bool isAhead(int64_t segment) const;
   bool runNext(int64_t point);
+  MutableArrayRef<Item> getGroup(int64_t point);
+  enum class GroupState { Ready, Waits, InTurn };
+  GroupState getGroupState(int64_t point);
+  bool runGroup(int64_t point);
+  void endGroup(int64_t point);
+  bool endWaitingGroup();
   void record(int64_t point, const Item &item, sched::RunOp run);
+  void sendMade(int64_t point, const Item &item);
   void send(Operation *op, int64_t point, int64_t to, int64_t microbatch);
   void sendAll(Value value, int64_t point, int64_t microbatch);
   LogicalResult giveResults();
@@ -184,6 +196,25 @@ void PointsWriter::list(int64_t point, const orders::Action &entry) {
   }
 }
 
+/// Marks what is a group of actions, each with a strand of its own.
+void PointsWriter::listRow(int64_t point, ArrayRef<orders::Action> row) {
+  std::vector<Item> &items = points[point].items;
+  while (!row.empty()) {
+    int64_t group = items.size(), numStrands = 0;
+    for (bool isGroup = true; isGroup; row = row.drop_front()) {
+      size_t begin = items.size();
+      list(point, row.front());
+      for (Item &item : MutableArrayRef(items).drop_front(begin))
+        std::tie(item.group, item.strand) = std::pair(group, numStrands);
+      numStrands += items.size() > begin;
+      isGroup = row.front().overlapsNext && row.size() > 1;
+    }
+    if (numStrands < 2)
+      for (Item &item : MutableArrayRef(items).drop_front(group))
+        item.group = item.strand = -1;
+  }
+}
+
 /// Segments in order; the order of the pipeline in place of the last loop.
 void PointsWriter::list(const orders::Order &order) {
   for (auto [number, point] : llvm::enumerate(points)) {
@@ -194,8 +225,7 @@ void PointsWriter::list(const orders::Order &order) {
       if (segment % 2 && segment != actions.getLastLoop())
         listLoop(number, segment);
       if (segment == actions.getLastLoop())
-        for (const orders::Action &entry : order.points[number])
-          list(number, entry);
+        listRow(number, order.points[number]);
     }
   }
 }
@@ -257,6 +287,14 @@ Value PointsWriter::makeZero(int64_t point, Value sum) {
       .getResult(0);
 }
 
+/// A sum over the microbatches so far.
+Value PointsWriter::getSum(int64_t point, Value sum) {
+  Value &known = points[point].values[{sum, -2}];
+  if (!known)
+    known = makeZero(point, sum);
+  return known;
+}
+
 bool PointsWriter::collectInputs(int64_t point, const Item &item,
                                  SmallVectorImpl<Value> &inputs) {
   for (Value input : item.action->inputs) {
@@ -264,12 +302,8 @@ bool PointsWriter::collectInputs(int64_t point, const Item &item,
     if (!inputs.back())
       return false;
   }
-  for (Value sum : item.action->sums) {
-    Value &known = points[point].values[{sum, -2}];
-    if (!known)
-      known = makeZero(point, sum);
-    inputs.push_back(known);
-  }
+  for (Value sum : item.action->sums)
+    inputs.push_back(getSum(point, sum));
   return true;
 }
 
@@ -322,6 +356,11 @@ void PointsWriter::record(int64_t point, const Item &item, sched::RunOp run) {
     own.values[getKey(output, item.microbatch)] = run.getResult(index++);
   for (Value sum : item.action->sums)
     own.values[{sum, -2}] = run.getResult(index++);
+}
+
+/// Sends what an action has made to the points that want it.
+void PointsWriter::sendMade(int64_t point, const Item &item) {
+  PointWriter &own = points[point];
   for (Value output : item.action->outputs)
     if (item.action->makes(output))
       sendAll(output, point, isIterated(output) ? item.microbatch : -1);
@@ -342,11 +381,12 @@ sched::RunOp PointsWriter::createRun(int64_t point, const Item &item,
     types.push_back(withoutForms(cast<RankedTensorType>(sum.getType())));
   builder.setInsertionPoint(
       points[point].function.getBody().front().getTerminator());
-  return sched::RunOp::create(builder, step.getLoc(), types, item.action->name,
-                              item.microbatch < 0
-                                  ? IntegerAttr()
-                                  : builder.getI64IntegerAttr(item.microbatch),
-                              inputs);
+  return sched::RunOp::create(
+      builder, step.getLoc(), types, item.action->name,
+      item.microbatch < 0 ? IntegerAttr()
+                          : builder.getI64IntegerAttr(item.microbatch),
+      item.strand < 0 ? IntegerAttr() : builder.getI64IntegerAttr(item.strand),
+      inputs);
 }
 
 /// The points that run their next action together with that of `point`.
@@ -375,6 +415,8 @@ bool PointsWriter::runNext(int64_t point) {
   const Item &first = points[point].items[points[point].next];
   if (isAhead(first.action->segment))
     return false;
+  if (first.group >= 0)
+    return runGroup(point);
   SmallVector<int64_t> together = getTogether(point);
   std::vector<SmallVector<Value>> inputs(together.size());
   for (auto [other, own] : llvm::zip_equal(together, inputs)) {
@@ -390,9 +432,92 @@ bool PointsWriter::runNext(int64_t point) {
   for (auto [other, own] : llvm::zip_equal(together, inputs))
     runs.push_back(
         createRun(other, points[other].items[points[other].next++], own));
-  for (auto [other, run] : llvm::zip_equal(together, runs))
-    record(other, points[other].items[points[other].next - 1], run);
+  for (auto [other, run] : llvm::zip_equal(together, runs)) {
+    const Item &item = points[other].items[points[other].next - 1];
+    record(other, item, run);
+    sendMade(other, item);
+  }
   return true;
+}
+
+/// The actions of the group that is next on a point.
+MutableArrayRef<Item> PointsWriter::getGroup(int64_t point) {
+  PointWriter &own = points[point];
+  int64_t group = own.items[own.next].group;
+  return MutableArrayRef(own.items).drop_front(own.next).take_while(
+      [&](const Item &item) { return item.group == group; });
+}
+
+/// Whether a group can begin: what an action reads is there, or its own strand
+/// makes it. Sums go from one strand to the next. Where a strand waits for
+/// another one, the group never can.
+PointsWriter::GroupState PointsWriter::getGroupState(int64_t point) {
+  GroupState state = GroupState::Ready;
+  std::map<std::pair<const void *, int64_t>, int64_t> strands;
+  for (const Item &item : getGroup(point)) {
+    auto getMade = [&](Value value) {
+      auto [known, microbatch] = getKey(value, item.microbatch);
+      return std::pair(known.getAsOpaquePointer(), microbatch);
+    };
+    if (item.action->meets)
+      return GroupState::InTurn;
+    for (Value input : item.action->inputs) {
+      if (find(point, input, item.microbatch))
+        continue;
+      auto made = strands.find(getMade(input));
+      if (made == strands.end())
+        state = GroupState::Waits;
+      else if (made->second != item.strand)
+        return GroupState::InTurn;
+    }
+    for (Value output : item.action->outputs)
+      strands[getMade(output)] = item.strand;
+  }
+  return state;
+}
+
+/// Runs a group, if it can; then sends what all its actions have made.
+bool PointsWriter::runGroup(int64_t point) {
+  GroupState state = getGroupState(point);
+  if (state == GroupState::InTurn)
+    endGroup(point);
+  if (state != GroupState::Ready)
+    return state == GroupState::InTurn && runNext(point);
+  ArrayRef<Item> group = getGroup(point);
+  // Nothing stands between the runs of a group.
+  for (const Item &item : group)
+    for (Value sum : item.action->sums)
+      getSum(point, sum);
+  for (const Item &item : group) {
+    SmallVector<Value> inputs;
+    collectInputs(point, item, inputs);
+    record(point, item, createRun(point, item, inputs));
+  }
+  for (const Item &item : group)
+    sendMade(point, item);
+  points[point].next += group.size();
+  return true;
+}
+
+/// Lets the actions of the next group run in turn.
+void PointsWriter::endGroup(int64_t point) {
+  for (Item &item : getGroup(point))
+    item.group = item.strand = -1;
+}
+
+/// If all points wait: ends the first group whose first action can run. A
+/// strand waits for another one by way of other points.
+bool PointsWriter::endWaitingGroup() {
+  for (int64_t point = 0; point < int64_t(points.size()); ++point) {
+    const PointWriter &own = points[point];
+    SmallVector<Value> inputs;
+    if (own.next == own.items.size() || own.items[own.next].group < 0 ||
+        !collectInputs(point, own.items[own.next], inputs))
+      continue;
+    endGroup(point);
+    return true;
+  }
+  return false;
 }
 
 /// Points that wait for each other's part of what runs on the whole batch.
@@ -467,7 +592,7 @@ LogicalResult PointsWriter::run() {
     if (int64_t at = actions.getPoint(argument); at >= 0)
       sendAll(argument, at, -1);
   bool isMoving = true;
-  while (isMoving) {
+  while (isMoving || endWaitingGroup()) {
     isMoving = false;
     for (int64_t point = 0; point < int64_t(points.size()); ++point)
       isMoving |= runNext(point);
@@ -497,8 +622,11 @@ LogicalResult OutlineActionsPass::run() {
            << pipe.getValue() << "'";
   if (failed(verifyForms(step, mesh, FormsLeft::TimeAndAt)))
     return failure();
+  if (strands < 1)
+    return module.emitError("strands is ")
+           << strands << ", expected at least 1";
   int64_t count = getIterations(step);
-  OrderSource source{order, std::nullopt};
+  OrderSource source{order, std::nullopt, strands};
   if (!rows.empty())
     source.rows = rows.getValue();
   auto made = makePointOrder(step, mesh.getSize(*axis), count, source);

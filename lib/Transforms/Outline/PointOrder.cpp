@@ -150,10 +150,12 @@ FailureOr<orders::Order> tandem::makePointOrder(func::FuncOp step,
   if (sections)
     places = sections.asArrayRef();
   const orders::Schedule *named = orders::findSchedule(source.name);
-  auto order = named ? makeNamed(step, places, numPoints, count, *named)
-                     : readOrder(step, numPoints, count, source);
+  int64_t ofOrder = count / source.strands;
+  auto order = named ? makeNamed(step, places, numPoints, ofOrder, *named)
+                     : readOrder(step, numPoints, ofOrder, source);
   if (failed(order))
     return failure();
+  *order = orders::splitMicrobatches(*order, source.strands);
   orders::Partition partition =
       PartitionFinder(step, places, numPoints).run(*order);
   orders::OrderLimits limits;

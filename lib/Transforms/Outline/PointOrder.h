@@ -20,6 +20,9 @@ struct OrderSource {
   std::string name;
   /// The text of the file, if it is read already.
   std::optional<std::string> rows;
+  /// On how many microbatches of the step each of its actions works: they run
+  /// beside each other.
+  int64_t strands = 1;
 };
 
 /// The order of the sections of `step`, which can run: on `numPoints` points,

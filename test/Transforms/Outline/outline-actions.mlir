@@ -7,6 +7,10 @@
 // RUN: tandem-opt %t.mlir --tandem-outline-actions=order=%t.csv -o %t.read.mlir
 // RUN: printf '0F0,0F1,0B1,0B0\n1F1,1F0,1I1,1W1,1B0\n' > %t.turns.csv
 // RUN: tandem-opt %t.mlir --tandem-outline-actions=order=%t.turns.csv | FileCheck %s --check-prefix=TURNS
+// RUN: printf '(0F0;0F1)OVERLAP_F_B,0B0,0B1\n(1F0;1F1)OVERLAP_F_B,(1B0;1B1)OVERLAP_F_B\n' > %t.groups.csv
+// RUN: tandem-opt %t.mlir --tandem-outline-actions=order=%t.groups.csv | FileCheck %s --check-prefix=GROUPS
+// RUN: printf '0F0,(0F1;0B0)OVERLAP_F_B,0B1\n(1F0;1B0)OVERLAP_F_B,1F1,1B1\n' > %t.falls.csv
+// RUN: tandem-opt %t.mlir --tandem-outline-actions=order=%t.falls.csv | FileCheck %s --check-prefix=FALLS
 // RUN: printf '0F0,0B0,0F1,0B1\n1F1,1F0,1B0,1B1\n' > %t.waits.csv
 // RUN: not tandem-opt %t.mlir --tandem-outline-actions=order=%t.waits.csv 2>&1 | FileCheck %s --check-prefix=WAITS
 // RUN: printf '0F0,0F1,0B0\n1F0,1F1,1B0,1B1\n' > %t.missing.csv
@@ -43,6 +47,29 @@
 // CHECK: %[[SUM:.*]] = sched.run @s0.W microbatch 0({{.*}}%[[ZERO]])
 // CHECK: sched.run @s0.W microbatch 1({{.*}}%[[SUM]])
 // CHECK: sched.give
+
+// A group begins when all that its strands read is there, and sends when all have run.
+// GROUPS: func.func @p0(
+// GROUPS: sched.run @s0.F microbatch 0 strand 0
+// GROUPS-NEXT: sched.run @s0.F microbatch 1 strand 1
+// GROUPS-NEXT: sched.send
+// GROUPS-NEXT: sched.send
+// GROUPS: sched.run @s0.W microbatch 0(
+// GROUPS: func.func @p1(
+// GROUPS: sched.zeros
+// GROUPS-NEXT: sched.run @s1.I microbatch 0 strand 0
+// GROUPS-NEXT: %[[SUM:.*]] = sched.run @s1.W microbatch 0 strand 0
+// GROUPS-NEXT: sched.run @s1.I microbatch 1 strand 1
+// GROUPS-NEXT: sched.run @s1.W microbatch 1 strand 1({{.*}}%[[SUM]])
+// GROUPS-NEXT: sched.send
+
+// Actions that wait for one another run in turn.
+// FALLS: func.func @p0(
+// FALLS: sched.run @s0.F microbatch 1 strand 0
+// FALLS-NEXT: sched.run @s0.W microbatch 0 strand 1
+// FALLS: func.func @p1(
+// FALLS: sched.run @s1.F microbatch 0(
+// FALLS: sched.run @s1.I microbatch 0(
 
 // The gradient of B leaves before its W.
 // CHECK: func.func @p1(

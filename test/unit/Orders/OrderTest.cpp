@@ -30,6 +30,15 @@ TEST(Order, KeepsGroups) {
   EXPECT_EQ(readAgain("(0F1)OVERLAP_F_B"), "0F1\n");
 }
 
+TEST(Order, SplitsMicrobatches) {
+  std::string error;
+  Order order = *parseOrder("0F0,(0F1;0B0)OVERLAP_F_B,0B1", "o", error);
+  EXPECT_EQ(print(splitMicrobatches(order, 2)),
+            "(0F0;0F1)OVERLAP_F_B,(0F2;0B0)OVERLAP_F_B,(0F3;0B1)OVERLAP_F_B,"
+            "(0B2;0B3)OVERLAP_F_B\n");
+  EXPECT_EQ(print(splitMicrobatches(order, 1)), print(order));
+}
+
 TEST(Order, KnowsTheEntriesOfItsText) {
   std::string error;
   Order order = *parseOrder(",0F0\n,,(1F0;1B0)OVERLAP_F_B,1F1", "o", error);

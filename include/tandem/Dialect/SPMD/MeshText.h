@@ -20,9 +20,11 @@ std::string getMeshText(MeshAttr mesh);
 /// mesh with the pipe axis, of which the plan's mesh is the rest.
 inline constexpr llvm::StringLiteral kWholeMeshAttrName = "spmd.whole_mesh";
 /// On a module, until its actions are outlined: the name of the order of its
-/// pipeline, and the text of the file that it was read from.
+/// pipeline, the text of the file that it was read from, and on how many
+/// microbatches each of its actions works, if it is not one.
 inline constexpr llvm::StringLiteral kOrderAttrName = "spmd.order";
 inline constexpr llvm::StringLiteral kRowsAttrName = "spmd.rows";
+inline constexpr llvm::StringLiteral kStrandsAttrName = "spmd.strands";
 
 /// Reads that, with a time axis of so many points if there are several.
 /// No axis is one device. Fails with an error at `location`; `file` is the plan

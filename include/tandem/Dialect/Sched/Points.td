@@ -16,17 +16,19 @@ def Sched_RunOp : Tandem_Op<Sched_Dialect, "run", [
   let summary = "runs an action: a module of its own, with a step";
   let description = [{
     Lives from `outline` on, in the function of a point. `microbatch` is that of the
-    action; none: it runs once.
+    action; none: it runs once. Runs that follow each other with strands, from 0 on, are a
+    group: the runs of a strand run in turn, and communicate beside the computation of the
+    other strands. Strands share sums alone, which they add to in the order of the runs.
 
     ```mlir
     %1:2 = sched.run @s0.F microbatch 1 (%x, %w) : (tensor<2x4xf32>, tensor<4x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xf32>)
     ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$action, OptionalAttr<Sched_NumberAttr>:$microbatch,
-                       Variadic<AnyStaticShapeTensor>:$inputs);
+                       OptionalAttr<Sched_NumberAttr>:$strand, Variadic<AnyStaticShapeTensor>:$inputs);
   let results = (outs Variadic<AnyStaticShapeTensor>:$results);
   let assemblyFormat = [{
-    $action (`microbatch` $microbatch^)? `(` $inputs `)` attr-dict `:`
+    $action (`microbatch` $microbatch^)? (`strand` $strand^)? `(` $inputs `)` attr-dict `:`
     functional-type($inputs, $results)
   }];
   let extraClassDeclaration = [{

@@ -46,6 +46,7 @@ def AssignSectionsPass : Pass<"tandem-assign-sections", "::mlir::ModuleOp"> {
     Option<"mesh", "mesh", "std::string", "", "The mesh with the axis, by which the plan prices the distance of ranks: `spmd.whole_mesh`">,
     Option<"order", "order", "std::string", "", "The order of the actions, for the stage localize: `spmd.order`">,
     Option<"rows", "rows", "std::string", "", "The text of its file: `spmd.rows`">,
+    Option<"strands", "strands", "int64_t", "1", "Microbatches of each action of the order: `spmd.strands`">,
   ];
 }
 

@@ -43,6 +43,7 @@ def OutlineActionsPass : Pass<"tandem-outline-actions", "::mlir::ModuleOp"> {
   let options = [
     Option<"order", "order", "std::string", "\"1f1b\"", "gpipe, 1f1b, or the file of an order">,
     Option<"rows", "rows", "std::string", "", "The text of the file, if it is read already">,
+    Option<"strands", "strands", "int64_t", "1", "Microbatches of each action of the order">,
   ];
   let dependentDialects = ["::tandem::sched::SchedDialect"];
 }
