@@ -51,7 +51,7 @@ demo-cuda: setup ## The demo's BERT on the CUDA device: a GPU, else the emulated
 verify: build ## Verify all combinations of models, plans, searches, ranks, microbatches (DEVICE=cuda)
 	@scripts/verify-matrix $(if $(DEVICE),--device $(DEVICE))
 	@scripts/verify-matrix --search $(if $(DEVICE),--device $(DEVICE))
-	@$(if $(DEVICE),,scripts/verify-matrix --pipelines)
+	@scripts/verify-matrix --pipelines $(if $(DEVICE),--device $(DEVICE))
 
 fuzz: setup ## Fuzz every reader of files for a minute (SECONDS=60)
 	@scripts/fuzz $(JOBS) $(or $(SECONDS),60)

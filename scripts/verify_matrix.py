@@ -3,7 +3,7 @@
 With `--search`, plans are found by searches, priced for a cluster with slow cores, instead of presets.
 
 With `--pipelines`, steps are pipelines: a set of cases that covers all pairs of model, points, microbatches, order, plan,
-type, and what ranks are: threads, or processes over Gloo.
+type, and what ranks are: threads or processes (over Gloo; of GPUs over NCCL).
 
 With `--device cuda`, it runs on the GPU. Without a driver and without TANDEM_CUDA_LIBRARIES, it runs on the emulated GPU
 (build/emulator).
@@ -21,22 +21,28 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
-from cuda_device import choose_device
+from cuda_device import choose_device, count_gpus
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "python-bindings" / "tests"))
 
 
-def cases_of(kind):
+def cases_of(kind, device):
+    """On fewer GPUs than processes of a case its ranks are threads that share one."""
     import matrix
 
-    return {
+    cases = {
         "presets": matrix.all_cases,
         "search": matrix.all_searches,
         "pipelines": matrix.all_pipelines,
     }[kind]()
+    if device == "cpu":
+        return cases
+    gpus = count_gpus()
+    return [replace(case, processes=1) if case.processes > gpus else case for case in cases]
 
 
 def work(variant, dtypes, kind, device):
@@ -44,7 +50,7 @@ def work(variant, dtypes, kind, device):
     import matrix
     from forked import Forks
 
-    cases = [c for c in cases_of(kind) if c.variant == variant and c.dtype in dtypes]
+    cases = [c for c in cases_of(kind, device) if c.variant == variant and c.dtype in dtypes]
     alone = [case for case in cases if case.processes == 1]
     for captured in dict.fromkeys((case.dtype, case.batch) for case in alone):
         subject = None
@@ -61,7 +67,7 @@ def work(variant, dtypes, kind, device):
 
 def describe(row):
     what = f"{row['variant']:16} {row['dtype']:9} {row['search'] or row['plan']:16} {row['mesh'] or 'one rank':16} {row['micro']:5}"
-    ranks = "threads" if row["processes"] == 1 else f"{row['processes']} of gloo"
+    ranks = "threads" if row["processes"] == 1 else "processes"
     what += f" {row['accumulate']:3} {row['order']:11} {ranks:9}" if row["order"] else ""
     verdict = "ok" if row["passed"] else "REFUSED" if row["refused"] else "FAILED"
     worst = f"{row['used']:.0e}" if row["used"] is not None else "-"
@@ -114,12 +120,12 @@ def main():
     kind = "search" if options.search else "pipelines" if options.pipelines else "presets"
     if options.worker:
         return work(options.worker, dtypes, kind, options.device)
-    cases = [case for case in cases_of(kind) if options.only in case.variant]
+    if options.device == "cuda":
+        print(f"on {choose_device()}", flush=True)
+    cases = [case for case in cases_of(kind, options.device) if options.only in case.variant]
     if options.list:
         print("\n".join(map(str, cases)))
         return 0
-    if options.device == "cuda":
-        print(f"on {choose_device()}", flush=True)
 
     begin = time.perf_counter()
     variants = list(dict.fromkeys(case.variant for case in cases))

@@ -112,6 +112,7 @@ class Forks:
                 arguments(process) if callable(arguments) else arguments,
                 {
                     "RANK": str(process),
+                    "LOCAL_RANK": str(process),
                     "WORLD_SIZE": str(count),
                     "MASTER_ADDR": "127.0.0.1",
                     "MASTER_PORT": port,

@@ -58,7 +58,7 @@ class Case:
     # Of a pipeline.
     accumulate: int = 1
     order: str = ""
-    # Of a job over Gloo; with one, ranks are threads.
+    # Of a job; with one, ranks are threads.
     processes: int = 1
 
     @property

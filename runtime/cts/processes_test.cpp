@@ -248,7 +248,7 @@ TEST_F(ProcessesTest, ARefusalIsThatOfAll) {
 /// A stage that ends, or that is not heard of any more, in its transfers.
 TEST_F(ProcessesTest, AStageThatIsLostIsTheErrorOfTheOther) {
   timeout = "3";
-  write("stages", *Stages(1).b.finish());
+  write("stages", *finish(Stages(1).b));
   for (size_t victim : {1, 0})
     for (int signal : {SIGKILL, SIGSTOP}) {
       std::vector<Child> children =
