@@ -35,6 +35,7 @@ LEAST_SHARES, JUDGED_BYTES = {"update": 0.9, "column": 0.8, "row": 0.85}, 60e6
 WITHOUT_KERNELS = (
     "*GemmTest*:*AttentionTest*:*ConvolutionTest*:*CheckTest*:Check.FindsWhatIsNotFinite"
     ":Direct.Slices*:Direct.Parts*:Direct.WhatTheCaller*:Direct.Terms*"
+    ":TransferProgram.RunsOnThreads:CheckStages.ReachAllPoints"
 )
 
 

@@ -57,7 +57,7 @@ class Case:
 
 
 def make_cases():
-    """Every model on one rank and on four, each plan in turn, in float64; some in the types of training."""
+    """Every model on one rank and on four, each plan in turn, in float64; some in the types of training; pipelines."""
     sys.path[:0] = [str(BUILD / "python"), str(ROOT / "python-bindings/tests")]
     import matrix
 
@@ -81,6 +81,15 @@ def make_cases():
         cases.append(Case(f"{variant} {plan} f32", variant, "float32", four[plan]))
     for variant in ("gpt", "llama", "bert_moe sgmoe"):
         cases.append(Case(f"{variant} alone bf16", variant, "bf16", []))
+    pipelines = [
+        ("pipe=2", "1f1b", "float64"),
+        ("pipe=2", "zb-h1", "bf16"),
+        ("pipe=4", "interleaved", "float64"),
+        ("pipe=2,data=2", "gpipe", "float32"),
+    ]
+    for mesh, order, dtype in pipelines:
+        options = ["--mesh", mesh, "--accumulate", "4", "--order", order]
+        cases.append(Case(f"gpt {mesh} {order} {dtype}", "gpt", dtype, options))
     return cases, matrix
 
 
