@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Devices.h"
+#include "tandem_rt/simulate.h"
 
 using namespace tandem;
 
@@ -24,4 +25,10 @@ Device tandem::describeCpu() {
                   .maxFloatingCost = 64,
                   .vectorBits = 512},
   };
+}
+
+Device tandem::describeSimulatedCpu() {
+  Device device = describeCpu();
+  device.name = rt::kSimulatedDevice;
+  return device;
 }

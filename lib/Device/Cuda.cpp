@@ -7,6 +7,7 @@
 
 #include "Devices.h"
 #include "tandem/Device/Gpu.h"
+#include "tandem_rt/simulate.h"
 
 namespace tandem {
 
@@ -16,8 +17,9 @@ struct Named {
   Gpu gpu;
 };
 
-constexpr Gpu makeGpu(std::string_view architecture) {
-  return {.runtimeDevice = "cuda",
+constexpr Gpu makeGpu(std::string_view architecture,
+                      std::string_view runtimeDevice = "cuda") {
+  return {.runtimeDevice = runtimeDevice,
           .architecture = architecture,
           .blockThreads = 256,
           .maxBlocks = 4096,
@@ -31,6 +33,8 @@ constexpr Named kGpus[] = {
     {"cuda.sm_80", makeGpu("sm_80")},
     {"cuda.sm_90", makeGpu("sm_90")},
     {"cuda.emulated", makeGpu("emulated")},
+    {"sim.sm_80", makeGpu("sm_80", rt::kSimulatedDevice)},
+    {"sim.sm_90", makeGpu("sm_90", rt::kSimulatedDevice)},
 };
 
 Device describe(std::string_view name) {
@@ -63,6 +67,10 @@ const Gpu *findGpu(const Device &device) {
     if (named.name == device.name)
       return &named.gpu;
   return nullptr;
+}
+
+bool hasCode(const Device &device) {
+  return getTarget(device).device != rt::kSimulatedDevice;
 }
 
 rt::Target getTarget(const Device &device) {

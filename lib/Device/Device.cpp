@@ -16,6 +16,7 @@ static const std::vector<Device> &getDevices() {
     std::vector<Device> all = {describeCpu()};
     for (Device &device : describeCuda())
       all.push_back(std::move(device));
+    all.push_back(describeSimulatedCpu());
     return all;
   }();
   return devices;

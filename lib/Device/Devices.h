@@ -13,7 +13,8 @@
 namespace tandem {
 
 Device describeCpu();
-/// One for each kind of GPU.
+Device describeSimulatedCpu();
+/// One for each kind of GPU, simulated ones included.
 std::vector<Device> describeCuda();
 
 } // namespace tandem

@@ -136,9 +136,9 @@ def test_a_plan_is_a_preset_or_a_file(tmp_path):
 
 def test_names_of_devices_come_from_the_descriptions():
     (row,) = options.named_command_rows("device")
-    assert row.choices == ["cpu", "cuda"]
-    assert row.help == "Device to compile for: cpu or cuda. Default: cpu."
-    text = "device is 3, expected the name of a device: 'cpu' or 'cuda'"
+    assert row.choices == ["cpu", "cuda", "sim"]
+    assert row.help == "Device to compile for: cpu or cuda or sim. Default: cpu."
+    text = "device is 3, expected the name of a device: 'cpu' or 'cuda' or 'sim'"
     with pytest.raises(CompileError, match=text):
         options.make_options(device=3)
 
@@ -180,6 +180,5 @@ def test_arguments_of_verify_come_from_the_table(capsys):
     assert (given.gradient_sums, given.precision) == ("bf16", "bf16")
     with pytest.raises(SystemExit):
         parser.parse_args(["model.py", "--device", "tpu"])
-    assert (
-        "invalid choice: 'tpu' (choose from 'cpu', 'cuda', 'reference')" in capsys.readouterr().err
-    )
+    error = capsys.readouterr().err
+    assert "invalid choice: 'tpu' (choose from 'cpu', 'cuda', 'sim', 'reference')" in error

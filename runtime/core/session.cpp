@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "core/session_impl.h"
+#include "tandem_rt/simulate.h"
 
 #include <algorithm>
 #include <cstring>
@@ -192,6 +193,10 @@ Session::create(std::span<const uint8_t> bytes, const SessionOptions &options) {
   Expected<Program> program = loadProgram(bytes);
   if (!program.ok())
     return program.status();
+  if (program->target.device == kSimulatedDevice)
+    return errorOf("the Program is for the device ", kSimulatedDevice,
+                   " and has no kernels, expected tandem-run --device ",
+                   kSimulatedDevice, ", or a Program for another device");
   if (options.times && options.store)
     return errorOf("times and a store of others, expected one of the two: "
                    "steps whose commands sleep leave no values");

@@ -8,6 +8,7 @@
 #include "options.h"
 #include "../common/arguments.h"
 #include "tandem/Device/Gpu.h"
+#include "tandem_rt/simulate.h"
 
 namespace tandem::profile {
 
@@ -81,10 +82,12 @@ static Status parseOne(Arguments &arguments, Options &options) {
   return arguments.failUnknown();
 }
 
-/// The runtime has the device.
+/// The runtime has the device, and it can be measured.
 static Status checkDevice(const std::string &device) {
   std::string expected;
   for (std::string_view name : getRuntimeDevices()) {
+    if (name == rt::kSimulatedDevice)
+      continue;
     if (name == device)
       return Status::success();
     expected.append(expected.empty() ? "" : " or ").append(name);

@@ -6,7 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Code is for a kind of GPU, so each kind is a device of the compiler:
-// `cuda.sm_90`. The runtime has one device, `cuda`, for all of them.
+// `cuda.sm_90`. The runtime has one device, `cuda`, for all of them. A GPU that
+// is simulated is a device of its own: `sim.sm_90`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,12 +38,16 @@ struct Gpu {
 /// Null for a device whose kernels are functions that a thread calls.
 const Gpu *findGpu(const Device &device);
 
+/// Whether kernels are compiled. The commands of a simulated device have prices
+/// alone.
+bool hasCode(const Device &device);
+
 /// Of Programs for a device, what is known before there is one: the runtime's
 /// device, and for a GPU the architecture.
 rt::Target getTarget(const Device &device);
 
 /// The names of the runtime's devices, each once, in the order of the
-/// descriptions: `cpu`, `cuda`.
+/// descriptions: `cpu`, `cuda`, `sim`.
 std::vector<std::string_view> getRuntimeDevices();
 
 /// The device's name with an architecture: `cuda` and `sm_90` give

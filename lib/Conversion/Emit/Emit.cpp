@@ -511,10 +511,23 @@ static void copyKernels(ModuleOp module, ModuleOp kernels,
   });
 }
 
+/// Of a simulated device kernels have names, and no code.
+static CompiledKernels nameKernels(ArrayRef<ModuleOp> lowered) {
+  CompiledKernels kernels;
+  for (ModuleOp module : lowered)
+    module.walk([&](sched::LaunchOp launch) {
+      kernels.kernels[getKernelName(module, launch.getKernel())].symbol =
+          launch.getKernel().str();
+    });
+  return kernels;
+}
+
 /// The kernels of all `lowered` modules as one code object, so that those with
 /// the same text are in the Program once.
 static FailureOr<CompiledKernels>
 compile(ModuleOp module, ArrayRef<ModuleOp> lowered, KernelOptions options) {
+  if (!hasCode(sched::getDevice(module)))
+    return nameKernels(lowered);
   OwningOpRef<ModuleOp> kernels = ModuleOp::create(module.getLoc());
   (*kernels)->setDiscardableAttrs(module->getDiscardableAttrDictionary());
   for (ModuleOp each : lowered)
@@ -573,7 +586,7 @@ static void addMachine(const Device &device, const CompiledKernels &kernels,
                        rt::ProgramBuilder &builder) {
   builder.setTarget(getTarget(kernels, device));
   builder.setMemorySpaces(device.memorySpaces);
-  if (!kernels.object.empty())
+  if (!kernels.object.empty() || !hasCode(device))
     builder.addCodeObject(
         "kernels", rt::Bytes(kernels.object.begin(), kernels.object.end()),
         kernels.kind);

@@ -23,6 +23,9 @@
 
 namespace tandem::rt {
 
+/// The name of devices in virtual time, whose Programs have no code.
+inline constexpr std::string_view kSimulatedDevice = "sim";
+
 /// A link that nothing else uses.
 inline constexpr uint32_t kOwnLink = ~uint32_t(0);
 
