@@ -70,7 +70,7 @@ class Case:
     @property
     def batch(self):
         """A batch that the microbatches of a pipeline divide; None: that of the model."""
-        return None if not self.points else 14 if self.accumulate == 7 else 16
+        return None if not self.points else self.micro * (14 if self.accumulate == 7 else 16)
 
     @property
     def ranks(self):
@@ -158,7 +158,7 @@ def all_pipelines():
         plan, axis = pipeline_matrix.BESIDE[one["beside"]]
         mesh = ",".join(filter(None, [f"pipe={one['points']}", axis]))
         more = {"accumulate": one["accumulate"], "order": one["order"]}
-        case = Case(one["variant"], plan, mesh, 1, one["dtype"], **more)
+        case = Case(one["variant"], plan, mesh, one["micro"], one["dtype"], **more)
         if one["ranks"] == "gloo":
             case = replace(case, processes=min(case.ranks, pipeline_matrix.MOST_PROCESSES))
         cases.append(case)

@@ -1,4 +1,4 @@
-"""The matrix of pipelines: models, points, microbatches, orders, what lies beside the pipe axis, types, and what ranks are.
+"""The matrix of pipelines: models, points, microbatches, strands, orders, what lies beside the pipe axis, types, and what ranks are.
 
 `pipeline_cases()` covers every pair of values of two factors that go together. The choice is seeded, so the list
 is the same on every machine: `scripts/verify-matrix --pipelines --list` prints it.
@@ -44,6 +44,8 @@ FACTORS = {
     "variant": tuple(VARIANTS),
     "points": (2, 4),
     "accumulate": (1, 4, 7, 8),
+    # Of each action, beside each other.
+    "micro": (1, 2),
     "order": (*NAMED_ORDERS, WRITTEN_ORDER),
     "beside": tuple(BESIDE),
     "dtype": ("float64", "float32", "bf16"),
@@ -62,6 +64,9 @@ def fits(case):
     if case.get("order") == "dualpipe-v" and is_short:
         return False
     if case.get("variant") == "bert_moe narrow" and case.get("dtype") == "bf16":
+        return False
+    # Many parts: eager's own errors in bf16, which are of whole batches, are no measure. Bits are those of one strand.
+    if case.get("micro") == 2 and case.get("dtype") == "bf16":
         return False
     if case.get("beside") == "model":
         return case.get("variant", "gpt") not in ("encoder-decoder", "unet")

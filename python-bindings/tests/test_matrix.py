@@ -51,16 +51,16 @@ def test_bf16_has_every_model_preset_and_number_of_microbatches():
 # Models, points, microbatches, orders, plans and types of pipelines.
 PIPELINES = [
     Case("gpt", "zero", "pipe=2,data=2", dtype="bf16", accumulate=1, order="interleaved"),
-    Case("llama", "tensor-parallel", "pipe=2,model=2", accumulate=7, order="vee"),
+    Case("llama", "tensor-parallel", "pipe=2,model=2", 2, accumulate=7, order="vee"),
     Case("bert_moe sgmoe", "data-parallel", "pipe=2", accumulate=4, order="gpipe"),
-    Case("llama", "data-parallel", "pipe=2", accumulate=4, order="1f1b", processes=2),
+    Case("llama", "data-parallel", "pipe=2", 2, accumulate=4, order="1f1b", processes=2),
     Case("gpt", "data-parallel", "pipe=4", dtype="float32", accumulate=8, order="1f1b"),
     Case("unet", "data-parallel", "pipe=2,data=2", accumulate=4, order="1f1b"),
     Case("encoder-decoder", "data-parallel", "pipe=2", accumulate=8, order="zero bubble, vee"),
     # A tied parameter is gathered for a later section; sections of one sum; what others read moves.
     Case("gpt", "zero", "pipe=4,data=2", accumulate=1, order="1f1b"),
     Case("gpt", "data-parallel", "pipe=4,data=2", accumulate=7, order="interleaved"),
-    Case("bert_moe narrow", "expert-parallel", "pipe=2,data=2", accumulate=7, order="vee"),
+    Case("bert_moe narrow", "expert-parallel", "pipe=2,data=2", accumulate=7, order="dualpipe-v"),
 ]
 
 
