@@ -45,12 +45,42 @@ static std::string printBytes(int64_t bytes) {
                 units[unit]);
 }
 
+/// Commands of one line of the model are one reason: a pipeline has them once
+/// for each microbatch. The longest come first.
+static std::vector<WaitReason>
+joinReasons(const std::vector<WaitReason> &reasons) {
+  std::vector<WaitReason> joined;
+  for (const WaitReason &reason : reasons) {
+    auto same = [&](const WaitReason &other) {
+      if (!reason.command || !other.command)
+        return !reason.command && !other.command && reason.why == other.why;
+      return !reason.command->source.empty() &&
+             reason.command->kind == other.command->kind &&
+             reason.command->source == other.command->source;
+    };
+    auto found = std::find_if(joined.begin(), joined.end(), same);
+    if (found == joined.end()) {
+      joined.push_back(reason);
+      continue;
+    }
+    found->seconds += reason.seconds;
+    if (found->command && found->command->name != reason.command->name)
+      found->command->name = found->command->kind;
+  }
+  std::sort(joined.begin(), joined.end(),
+            [](const WaitReason &a, const WaitReason &b) {
+              return a.seconds > b.seconds;
+            });
+  return joined;
+}
+
 static std::string printQueue(const TimelineHead &head,
                               const QueueTimes &queue) {
   std::string reasons;
-  for (size_t i = 0; i < std::min(kShownReasons, queue.reasons.size()); ++i)
-    reasons += (i ? "; " : "  ") + printTime(queue.reasons[i].seconds) + " " +
-               reasonText(queue.reasons[i]);
+  std::vector<WaitReason> joined = joinReasons(queue.reasons);
+  for (size_t i = 0; i < std::min(kShownReasons, joined.size()); ++i)
+    reasons += (i ? "; " : "  ") + printTime(joined[i].seconds) + " " +
+               reasonText(joined[i]);
   bool moves = head.queues[queue.queue].role != QueueRole::Compute;
   return format("  %-12s %11s %11s %11s", head.queues[queue.queue].name.c_str(),
                 printTime(queue.busy).c_str(), printTime(queue.idle).c_str(),
