@@ -123,14 +123,15 @@ class Adaptive(torch.optim.Optimizer):
     """Numbers of a group and of a sum over all parameters, read in the step that writes them."""
 
     def __init__(self, parameters):
-        super().__init__(parameters, dict(lr=1e-2, count=0, scale=1.0))
+        super().__init__(parameters, dict(lr=1e-2, count=0, scale=1.0, sum=0.0))
 
     @torch.no_grad()
     def step(self):
         for group in self.param_groups:
             group["count"] += 1
             product = sum((p.grad * p).sum() for p in group["params"]).abs().item()
-            group["scale"] = max(group["scale"] * 0.95, product)
+            group["sum"] = product
+            group["scale"] = max(group["scale"] * 0.95, group["sum"])
             for p in group["params"]:
                 state = self.state[p]
                 if not state:

@@ -68,6 +68,7 @@ private:
   std::string getPrefix(sched::RunOp op) const;
   bool endsInUpdate(Operation *lastPass) const;
   void addChecks(int64_t segment, bool isAll);
+  void waitForChecks(int64_t segment, uint32_t queue);
   void waitForTransfers(ValueRange values);
   void waitForSends();
   template <typename OpT>
@@ -93,6 +94,8 @@ private:
   /// Behind the last pass of a section.
   bool isUpdate = false;
   size_t nextCheck = 0, numMeetings = 0;
+  /// How many checks a queue beside that of computation has waited for.
+  std::map<uint32_t, size_t> numWaited;
 };
 } // namespace
 
@@ -163,6 +166,14 @@ void PointLinker::addChecks(int64_t segment, bool isAll) {
     check.axes = {axis};
     builder.add({.name = next.name, .queue = kCompute}, std::move(check));
   }
+}
+
+/// Arguments are written behind the checks of all points.
+void PointLinker::waitForChecks(int64_t segment, uint32_t queue) {
+  addChecks(segment, true);
+  if (queue != kCompute &&
+      std::exchange(numWaited[queue], nextCheck) < nextCheck)
+    builder.waitEvent(queue, builder.recordEvent(kCompute));
 }
 
 //===----------------------------------------------------------------------===//
@@ -370,7 +381,7 @@ void PointLinker::run(const Slice &slice) {
       if (isCheck || isMeeting(command, axis))
         addChecks(segment, false);
       if (writesArgument(command))
-        addChecks(segment, true);
+        waitForChecks(segment, command.queue);
       nextCheck += isCheck;
       numMeetings += isMeeting(command, axis);
     }

@@ -9,6 +9,7 @@
 #include "Steps.h"
 #include "tandem/Conversion/Kernels/Kernels.h"
 #include "tandem/Conversion/Lower/Lower.h"
+#include "tandem/Dialect/SPMD/MeshText.h"
 
 using namespace mlir;
 
@@ -25,6 +26,8 @@ public:
       : order(function), accesses(getAccesses(order)) {
     for (auto check : function.getOps<sched::CheckOp>())
       checks.push_back(check);
+    isAction =
+        function->getParentOfType<ModuleOp>()->hasAttr(spmd::kOrderAttrName);
   }
   /// Removes the copy, if that is right.
   void forward(sched::CopyOp copy);
@@ -38,6 +41,8 @@ private:
   CommandOrder order;
   llvm::DenseMap<Value, SmallVector<Access>> accesses;
   SmallVector<sched::CheckOp> checks;
+  /// Of one point of a pipeline, whose checks may be on another.
+  bool isAction = false;
   SymbolTableCollection symbols;
 };
 } // namespace
@@ -63,8 +68,13 @@ bool Forwarder::mayShare(const Access &source, const Access &destination) {
   return true;
 }
 
-/// A step that is stopped leaves its arguments as they were.
+/// A step that is stopped leaves its arguments as they were. What all points
+/// sum may be what another point checks.
 bool Forwarder::mayWriteArgument(const Access &access) {
+  auto collective = dyn_cast<sched::CollectiveOp>(access.command);
+  if (isAction && collective &&
+      collective.getKind() == sched::CollectiveKind::AllReduce)
+    return false;
   return llvm::all_of(checks, [&](sched::CheckOp check) {
     return order.happensBefore(check, access.command);
   });

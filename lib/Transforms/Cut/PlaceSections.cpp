@@ -252,7 +252,8 @@ void SectionPlacer::placeResults() {
       form = getForm(step.getArgument(*updated));
     else if (form.isReduce())
       form = AxisForm::full();
-    if (form != getForm(operand.get()))
+    // A sum is finished on its way to a point.
+    while (form != getForm(operand.get()))
       operand.set(change(operand.get(), form, ret));
   }
 }
