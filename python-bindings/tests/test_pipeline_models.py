@@ -87,6 +87,24 @@ class Language(nn.Module):
         return x @ self.embedding.weight.T
 
 
+class Blocks(nn.Module):
+    """A parameter of attention is stored in parts."""
+
+    def __init__(self):
+        super().__init__()
+        options = dict(dropout=0.0, batch_first=True)
+        self.blocks = nn.ModuleList(
+            nn.TransformerEncoderLayer(8, 2, 8, **options) for _ in range(2)
+        )
+        self.head = nn.Linear(8, 6)
+
+    def forward(self, x):
+        x = x.unsqueeze(1)
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x.squeeze(1))
+
+
 MEMORY_PINS = at("encoder.*", "decoder.0.*", "decoder.1.*", "decoder.2.*,head.*")
 SKIP_PINS = at("down.*", "middle.*", "up.0.*", "up.1.*,head.*")
 # Section 0 has one operator.
@@ -138,7 +156,7 @@ def test_tied_weights_cross_once():
     assert found[0, 2, 6, 8] == found[2, 0, 6, 8] == 1
 
 
-@pytest.mark.parametrize("kind, points", [(EncoderDecoder, 4), (UNet, 3), (Language, 4)])
+@pytest.mark.parametrize("kind, points", [(EncoderDecoder, 4), (UNet, 3), (Language, 4), (Blocks, 2)])
 def test_cut_by_flops(kind, points):
     """Whatever reads whatever, and evaluated where values are."""
     options = dict(mesh={"pipe": points}, accumulate=2)

@@ -15,12 +15,16 @@ def _glob(name):
     return "".join("\\" + char if char in "\\*?[]{}!" else char for char in name)
 
 
+def _whole_name(argument):
+    return argument.part.whole if argument.part else argument.name
+
+
 def stored_pins(module, programs):
     """Pins on what `module` has of the values of `programs`, of which the first one with a value has stored it."""
     own, pins = {argument.key for argument in module.arguments}, {}
     for program in programs:
         for argument in program.arguments:
-            key = f"{argument.role}/{argument.part.whole if argument.part else argument.name}"
+            key = f"{argument.role}/{_whole_name(argument)}"
             forms = _forms(argument, program)
             if argument.role in _STORED and key in own and forms:
                 pins.setdefault(argument.name, Pin(_glob(argument.name), forms))
@@ -78,14 +82,13 @@ def _section_pin(axis, line):
 
 
 def _pins_of_runs(axis, module, programs):
-    points = {
-        argument.name: place.point
-        for program in reversed(programs)
-        for argument in program.arguments
-        if argument.role == "parameter"
-        for place in argument.form.at
-    }
-    read = [name for name in _parameters_read(module) if name in points]
+    points, parts = {}, {}
+    for argument in itertools.chain.from_iterable(program.arguments for program in programs):
+        places = argument.form.at if argument.role == "parameter" else ()
+        if places and argument.name not in points:
+            points[argument.name] = places[0].point
+            parts.setdefault(_whole_name(argument), []).append(argument.name)
+    read = [part for name in _parameters_read(module) for part in parts.get(name, ())]
     runs = itertools.groupby(read, key=points.get)
     return [Pin(",".join(map(_glob, names)), ((axis, f"at({point})"),)) for point, names in runs]
 
