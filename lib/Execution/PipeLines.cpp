@@ -86,9 +86,12 @@ bool LineReader::readOrder(StringRef word, StringRef rest) {
   if (!lines.order.empty() || (word == "order" && !lines.rows.empty()))
     return fail("found another order, expected one line 'order', or a line "
                 "'row' for each point");
-  if (word == "row")
+  if (word == "row") {
+    std::string why;
+    if (!orders::parseRow(rest, why))
+      return fail(why);
     lines.rows += (rest + "\n").str();
-  else if (!orders::findSchedule(rest))
+  } else if (!orders::findSchedule(rest))
     return fail("order is '" + rest + "', expected " + orders::listSchedules());
   else
     lines.order = rest.str();

@@ -149,5 +149,7 @@ std::string tandem::explain::printJson(const Explanation &explanation) {
             {"exposed", writeList(explanation.exposures)},
             {"memory", std::move(memory)},
             {"forms", std::move(forms)}};
+  if (!explanation.pipeline.empty())
+    json["pipeline"] = explanation.pipeline;
   return json.dump(2) + "\n";
 }

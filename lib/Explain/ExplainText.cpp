@@ -69,7 +69,12 @@ static std::string printTime(const Explanation &explanation) {
              explanation.lowerBound > 0 ? formatSeconds(explanation.lowerBound)
                                         : "none",
              getGapText(explanation)});
-  return "Time of a step on " + explanation.mesh + " (accounting " +
+  std::string sections =
+      explanation.pipeline.empty()
+          ? ""
+          : ", with the sections of " + explanation.pipeline +
+                " one after another: --timeline has them in their order";
+  return "Time of a step on " + explanation.mesh + sections + " (accounting " +
          explanation.accounting + ")\n" + table.print();
 }
 

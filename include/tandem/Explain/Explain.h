@@ -211,6 +211,9 @@ struct ExplainOptions {
 
 struct Explanation {
   std::string accounting, mesh;
+  /// The mesh with the pipe axis, where the plan is that of all sections of a
+  /// pipeline one after another.
+  std::string pipeline;
   PlanTime time;
   double lowerBound = 0; // s
   bool isOptimal = false;

@@ -7,12 +7,14 @@
 
 #include "ExplainPlan.h"
 #include "mlir/IR/Diagnostics.h"
+#include "tandem/Dialect/SPMD/MeshText.h"
 #include "tandem/Explain/Explain.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace tandem;
 using namespace tandem::plan;
+using namespace tandem::spmd;
 
 LogicalResult tandem::plan::answer(const StepGraph &graph,
                                    const Extraction &extraction,
@@ -27,6 +29,9 @@ LogicalResult tandem::plan::answer(const StepGraph &graph,
     auto explanation = explain::explain(problem, plan, ofSearch, error);
     if (!explanation)
       return emitError(graph.getLoc()) << "the plan has no cost: " << error;
+    auto module = graph.step->getParentOfType<ModuleOp>();
+    if (auto mesh = module->getAttrOfType<StringAttr>(kWholeMeshAttrName))
+      explanation->pipeline = mesh.getValue();
     options.exchange.result->explanation = explain::printText(*explanation);
     options.exchange.result->explanationJson = explain::printJson(*explanation);
   }

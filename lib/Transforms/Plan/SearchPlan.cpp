@@ -299,6 +299,8 @@ FailureOr<Decisions> Planner::report(const cost::Plan &plan, StringRef name,
   line << (gap.empty() ? ", without a proven bound" : gap);
   if (!pins.empty() && plan.lowerBound > 0)
     line << " under its pins";
+  if (graph.step->getParentOfType<ModuleOp>()->hasAttr(kWholeMeshAttrName))
+    line << ", all sections one after another";
   line.report();
   if (failed(checkPeak(plan, name)))
     return failure();
