@@ -28,6 +28,7 @@ SIZES = {
 }
 # Devices are so many times as slow as those of overlap/cluster.py, so that steps take some tenths of a second.
 SCALE = 2.0
+OF_FILE = "_PipelineScheduleRuntime"
 SCHEDULES = {
     "1f1b": "Schedule1F1B",
     "gpipe": "ScheduleGPipe",
@@ -35,6 +36,9 @@ SCHEDULES = {
     "interleaved-zb": "ScheduleInterleavedZeroBubble",
     "zb-v": "ScheduleZBVZeroBubble",
     "dualpipe-v": "ScheduleDualPipeV",
+    "zb-h1": OF_FILE,
+    "zb-h2": OF_FILE,
+    "aiao": OF_FILE,
 }
 VEES = ("zb-v", "dualpipe-v")
 EVEN, UNEVEN, INTERLEAVED = (2, 2, 2, 2), (1, 3, 2, 2), (1,) * 8
@@ -85,6 +89,12 @@ BESIDE_PEERS = (
     Case("gpt", 16),
     Case("gpt", 8, "gpipe"),
     Case("gpt", 8, "interleaved", INTERLEAVED),
+    Case("gpt", 8, "interleaved-zb", INTERLEAVED),
+    Case("gpt", 8, "zb-v", INTERLEAVED),
+    Case("gpt", 8, "dualpipe-v", INTERLEAVED),
+    Case("gpt", 8, "zb-h1"),
+    Case("gpt", 8, "zb-h2"),
+    Case("gpt", 8, "aiao", INTERLEAVED),
     Case("llama", 8),
 )
 
@@ -184,7 +194,21 @@ def get_actions(bed, compiled, case, report):
     return {"actions": actions, "update": update}
 
 
+def make_order(case):
+    """The text of an order for which torch has no class."""
+    of_points = (
+        ["--sections-per-point", len(case.layers) // HOSTS] if case.layers == INTERLEAVED else []
+    )
+    tool = [BUILD / "bin/tandem-order", "--make", case.order, "--points", HOSTS]
+    command = [*tool, *of_points, "--microbatches", case.microbatches]
+    return subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, check=True
+    ).stdout
+
+
 def ask(peers, case, sizes, **request):
+    if SCHEDULES[case.order] == OF_FILE:
+        request["order"] = make_order(case)
     return peers.ask(
         schedule=SCHEDULES[case.order],
         sizes=sizes,
@@ -202,7 +226,7 @@ def compare_losses(bed, peers):
     """Ends the process where Tandem's and those of torch.distributed.pipelining differ."""
     model, rows = Model("llama", bed.folder, **SMALL), []
     for order in SCHEDULES:
-        layers = EVEN if order in ("1f1b", "gpipe") else INTERLEAVED
+        layers = EVEN if order in ("1f1b", "gpipe", "zb-h1", "zb-h2") else INTERLEAVED
         case = Case("llama", 8, order, layers)
         compiled = bed.compile_case(case, model)
         command = [BUILD / "bin/tandem-run", compiled.program, "--data", model.data]

@@ -4,8 +4,10 @@
 
 With "actions", seconds of [F, I, W] of each section, and "update", seconds of each point, modules sleep: rank 0 answers
 with the seconds of steps. Without, they compute: it answers with losses. "sections" are the numbers of each point's.
+"order" is the text of an order for which torch has no class.
 """
 
+import tempfile
 import time
 
 import torch
@@ -40,8 +42,8 @@ class Layers(nn.Module):
 
 
 class Sleeping(nn.Module):
-    """A section whose F, I and W take the given seconds; F gives a tensor of `shape`. I and W are nodes of their own, so
-    that a schedule may split the backward pass.
+    """A section whose F, I and W take the given seconds; F gives a tensor of `shape`. I and W are nodes of their own,
+    behind one that takes no time: torch runs the node where they meet in both parts of a split backward pass.
     """
 
     def __init__(self, clock, shape, seconds):
@@ -51,8 +53,11 @@ class Sleeping(nn.Module):
 
     def forward(self, x):
         forward, of_input, of_weight = self._seconds
+        if not x.requires_grad:  # tokens: torch does all of the first section in W
+            of_input, of_weight = 0.0, of_input + of_weight
         own = sleeping.Sleep.apply(self._clock, (1,), 0.0, of_weight, self.weight)
-        return sleeping.Sleep.apply(self._clock, self._shape, forward, of_input, x, own)
+        x = sleeping.Sleep.apply(self._clock, (1,), forward, of_input, x)
+        return sleeping.Sleep.apply(self._clock, self._shape, 0.0, 0.0, x, own)
 
 
 def make_sections(request, file, model, clock):
@@ -72,7 +77,9 @@ def make_sections(request, file, model, clock):
 
 def make_loss(request):
     if "actions" in request:  # its time is that of the last section
-        return lambda logits, targets: logits[0, 0, 0]
+        return lambda logits, targets: logits[
+            0, 0, 0
+        ].clone()  # torch detaches it, which a view refuses
     return lambda logits, targets: F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
@@ -83,9 +90,15 @@ def make_schedule(request, sections):
         for number, module in sections
     ]
     is_single = issubclass(kind, schedules.PipelineScheduleSingle)
-    return kind(
+    schedule = kind(
         stages[0] if is_single else stages, request["microbatches"], loss_fn=make_loss(request)
     )
+    if "order" in request:
+        with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
+            file.write(request["order"])
+            file.flush()
+            schedule._load_csv(file.name)
+    return schedule
 
 
 def run(request):
@@ -135,6 +148,8 @@ class Step:
         clock.start()
         begin = time.perf_counter()
         self.run(tokens, targets)
+        # As Tandem's verdict on gradients, and as a norm over all of them: no point writes before all have theirs.
+        dist.all_reduce(torch.zeros(1))
         clock.sleep(update)
         return time.perf_counter() - begin
 
