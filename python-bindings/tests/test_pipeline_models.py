@@ -156,7 +156,9 @@ def test_tied_weights_cross_once():
     assert found[0, 2, 6, 8] == found[2, 0, 6, 8] == 1
 
 
-@pytest.mark.parametrize("kind, points", [(EncoderDecoder, 4), (UNet, 3), (Language, 4), (Blocks, 2)])
+@pytest.mark.parametrize(
+    "kind, points", [(EncoderDecoder, 4), (UNet, 3), (Language, 4), (Blocks, 2)]
+)
 def test_cut_by_flops(kind, points):
     """Whatever reads whatever, and evaluated where values are."""
     options = dict(mesh={"pipe": points}, accumulate=2)

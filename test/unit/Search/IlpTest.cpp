@@ -259,7 +259,7 @@ operator 4 update compute update set 4 operands 0,3 results 4
 /// Where costs add up, one operator per stage is the whole problem.
 TEST(IlpTest, EqualsExhaustiveWithoutDuplex) {
   unsigned numCompared = 0, numLimited = 0, numWaiting = 0, numKept = 0;
-  for (uint64_t seed = 1; numCompared < 100; ++seed) {
+  for (uint64_t seed = 1; numCompared < 50; ++seed) {
     std::optional<SearchProblem> problem =
         withoutDuplex(makeRandomProblem(seed, kOptions));
     if (!problem)
@@ -385,7 +385,7 @@ TEST(IlpTest, BoundsPlansWithPieces) {
 TEST(IlpTest, EqualsExhaustiveWithGivenStages) {
   unsigned numCompared = 0, numLimited = 0, numWaiting = 0, numStrands = 0,
            numPieces = 0;
-  for (uint64_t seed = 1; numCompared < 120; ++seed) {
+  for (uint64_t seed = 1; numCompared < 60; ++seed) {
     SearchProblem problem = makeRandomProblem(seed, kOptions);
     BestByStages all;
     if (!enumerate(problem, all))
@@ -437,7 +437,7 @@ TEST(IlpTest, CutsLeaveAllPlans) {
   constexpr double kUnits = 1e4;
   constexpr unsigned kMaxSlots = 40;
   unsigned numCompared = 0, numWaiting = 0;
-  for (uint64_t seed = 1; numCompared < 150; ++seed) {
+  for (uint64_t seed = 1; numCompared < 75; ++seed) {
     SearchProblem problem = makeRandomProblem(seed, kOptions);
     problem.memoryLimit = std::numeric_limits<int64_t>::max();
     BestByStages all;
