@@ -15,7 +15,7 @@
 
 #include "cts/emulator/order.h"
 #include "cts/random_program.h"
-#include "cts/support.h"
+#include "cts/stages.h"
 #include "cuda/driver/gpu.h"
 
 #include <cstdlib>
@@ -132,6 +132,22 @@ TEST_P(OrderTest, IsReportedIfAndOnlyIfAccessesLoseIt) {
   // Both kinds are there, or nothing was tried.
   EXPECT_GT(needed, 20);
   EXPECT_GT(spare, 20);
+}
+
+/// What both ends of a transfer wait for, and what comes behind it.
+TEST_P(OrderTest, TransfersLoseIt) {
+  Stages p(1);
+  auto session = start(p.b, {.graph = GetParam()});
+  ASSERT_TRUE(session);
+  EXPECT_FALSE(isReported(*session, 0));
+  int64_t waits = countWaits(), needed = 0;
+  for (int64_t wait = 1; wait <= waits; ++wait) {
+    watch(false, 0);
+    session = start(p.b, {.graph = GetParam()});
+    needed += isReported(*session, wait);
+  }
+  // Of each transfer and check at least one.
+  EXPECT_GE(needed, 2 * p.kRows + 1);
 }
 
 /// All that a step leaves; nothing where it ends by an error.
