@@ -8,6 +8,7 @@ bandwidth       on two hosts, by the rate of the links (figure 8 of HiDup)
 batch           by the size of the batch (figure 9)
 hosts           by the number of hosts (figure 6)
 prediction    predicted and measured seconds of a step: models, plans, rates, microbatches
+pipelined     collectives inside of the sections of a pipeline, tensor-parallel on two hosts
 recomputed    layers in checkpoints, tensor-parallel on two hosts; only if it is named (make bench-oases)
 
 Leaves Programs, traces and cluster files in build/bench/overlap, pictures in build/bench.
@@ -23,7 +24,7 @@ from harness import BUILD
 from testbed import Network, TestbedError, format_rate
 from testbed.cores import is_shared, measure_cores, sample_quietly
 
-from . import collectives, contest, hiding, prediction, recomputed, sweeps
+from . import collectives, contest, hiding, pipelined, prediction, recomputed, sweeps
 from .steps import Bed, Model
 
 RATE = "1gbit"
@@ -36,6 +37,7 @@ PARTS = (
     "batch",
     "hosts",
     "prediction",
+    "pipelined",
 )
 # What a part needs of the time that computation takes.
 BALANCED = ("peers", "bandwidth", "batch", "hosts", "prediction")
@@ -85,7 +87,7 @@ class Benchmark:
 
     def run(self):
         by_hosts = {2: self._on_two, 4: self._on_four}
-        if set(self.parts) == {"recomputed"}:
+        if set(self.parts) <= {"pipelined", "recomputed"}:
             del by_hosts[4]
         for hosts, measure in by_hosts.items():
             with Network(hosts, RATE) as network:
@@ -111,6 +113,8 @@ class Benchmark:
     def _on_two(self, bed):
         if "computed" in self.parts:
             self._timed("computed", lambda: hiding.measure_computed(bed, self.report))
+        if "pipelined" in self.parts:
+            self._timed("pipelined", lambda: pipelined.measure(bed, self.report))
         if "recomputed" in self.parts:
             self._timed("recomputed", lambda: recomputed.measure(bed, self.report))
         if set(BALANCED) & set(self.parts):

@@ -77,6 +77,9 @@ class Measured:
 class Bed:
     """A network with the tools that run on it, and a folder for what they leave."""
 
+    # Threads of the one process of a host.
+    ranks_per_host = 1
+
     def __init__(self, network, folder):
         self.network, self.folder, self._profiles = network, folder, {}
         folder.mkdir(parents=True, exist_ok=True)
@@ -173,8 +176,9 @@ class Bed:
 
     def _sample(self, command, trace, stats, prompt):
         self.run(command, prompt)
-        # A file per process, of which each has one rank.
-        others = [stats.with_suffix(f".{rank}.json") for rank in range(1, self.network.hosts)]
+        # A file per process, by its first rank.
+        hosts = range(1, self.network.hosts)
+        others = [stats.with_suffix(f".{host * self.ranks_per_host}.json") for host in hosts]
         first, *_ = every = [json.loads(path.read_text()) for path in (stats, *others)]
         report = read_report(trace)
         total, seconds = report["total"], [step["seconds"] for step in first["steps"][1:]]
