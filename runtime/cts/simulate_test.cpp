@@ -108,12 +108,17 @@ double endOf(const Simulated &simulated) {
   return double(end) * 1e-3;
 }
 
+/// With the timeline of all ranks.
 Simulated run(const Grid &grid, const Machine &machine,
               const SimulationOptions &options = {}) {
   Expected<Simulated> simulated =
       simulate(grid.timeline.head, machine, options);
   EXPECT_OK(simulated.status());
-  return simulated.ok() ? *simulated : Simulated();
+  if (!simulated.ok())
+    return {};
+  Simulated all = *simulated;
+  all.timeline = std::move(*simulated).takeAll();
+  return all;
 }
 
 /// Two groups over two nodes: with and without the other one.
@@ -175,6 +180,55 @@ TEST(Simulate, StragglersAndJitter) {
   EXPECT_EQ(count, 800);
   EXPECT_NEAR(sum / count, 10, 0.15);
   EXPECT_NEAR(std::sqrt(squares / count - sum * sum / count / count), 1, 0.1);
+}
+
+/// What a sender has sent waits for its receiver, and the sender goes on.
+TEST(Simulate, TransfersAreBuffered) {
+  TimelineBuilder b(2);
+  TimelineHead &head = b.timeline.head;
+  head.mesh = {{"pipe", 2}};
+  head.rankPrograms.resize(2);
+  head.rankToProgram = {0, 1};
+  TimelineCommand transfer{.id = 9,
+                           .name = "transfer",
+                           .queue = kComm,
+                           .role = CommandRole::Communicate,
+                           .axes = {0},
+                           .from = 0,
+                           .to = 1};
+  b.compute("late");
+  b.sync(kCompute, kComm);
+  head.rankPrograms[1] = std::exchange(head.rankPrograms[0], {transfer});
+  head.rankPrograms[1].push_back(transfer);
+  Expected<Simulated> simulated = simulate(head, Nodes(head, 1, 50, 20));
+  ASSERT_TRUE(simulated.ok()) << simulated.status().message();
+  std::map<int64_t, std::pair<int64_t, int64_t>> times;
+  for (const TraceEvent &event : simulated->timeline.events)
+    if (simulated->timeline.head[event].isTransfer())
+      times[event.rank] = {event.begin, event.end};
+  EXPECT_EQ(times[0], std::pair(int64_t(0), int64_t(20000)));
+  EXPECT_EQ(times[1], std::pair(int64_t(50000), int64_t(50000)));
+}
+
+TEST(Simulate, MemoryIsInUseUntilItsLastReader) {
+  ProgramBuilder b({{"data", 1}});
+  b.setArena(64);
+  BufferRef x = b.arena(0, 16), y = b.arena(16, 16), z = b.arena(32, 16);
+  b.add({.name = "x"}, Fill{x, {0}});
+  b.add({.name = "y"}, Copy{x, y});
+  b.add({.name = "z"}, Fill{z, {0}});
+  b.add({.name = "z again"}, Copy{y, z});
+  TimelineHead head = headOf(b.get(), "0123");
+  Expected<Simulated> simulated = simulate(head, Nodes(head, 1, 10, 0));
+  ASSERT_TRUE(simulated.ok()) << simulated.status().message();
+  MemoryUse use = memoryOf(b.get(), simulated->timeline, 0);
+  EXPECT_EQ(use.held, 64);
+  EXPECT_EQ(use.fixed, 0);
+  EXPECT_EQ(use.peak, 32);
+  EXPECT_EQ(use.peakTime, 10000);
+  EXPECT_EQ(use.overTime,
+            (std::vector<std::pair<int64_t, int64_t>>{
+                {0, 16}, {10000, 32}, {20000, 32}, {30000, 32}, {40000, 0}}));
 }
 
 } // namespace
