@@ -15,10 +15,13 @@ namespace {
 class TurnFinder {
 public:
   TurnFinder(const SearchProblem &problem, const Plan &plan,
-             const CostReport &report, ChangeTable &table)
+             const CostReport &report, ChangeTable &table,
+             std::vector<int64_t> ahead)
       : problem(problem), plan(plan), report(report), table(table),
-        producers(problem.getProducers()), begun(report.stageBytes.size()),
-        releases(report.stageBytes.size()) {}
+        ahead(std::move(ahead)), producers(problem.getProducers()),
+        begun(report.stageBytes.size()), releases(report.stageBytes.size()) {
+    this->ahead.resize(report.stageBytes.size());
+  }
 
   std::vector<unsigned> run(const std::vector<Holding> &holdings);
 
@@ -34,6 +37,8 @@ private:
   const Plan &plan;
   const CostReport &report;
   ChangeTable &table;
+  /// More bytes that each stage holds, of what is computed out of order.
+  std::vector<int64_t> ahead;
   std::vector<unsigned> producers;
   /// Per operator its stage; per stage the one before it that computes, or -1.
   std::vector<int> stageOf, computedBefore;
@@ -82,8 +87,12 @@ int TurnFinder::getRelease(const CopyChange &change) const {
   // Sums over time are computed.
   if (int time = problem.getTimeAxis(); time >= 0)
     made[time] = change.from[time];
-  if (!info.isArgument() && change.from == made)
-    return stageOf[producer];
+  if (!info.isArgument() && change.from == made) {
+    int release = stageOf[producer];
+    while (release >= 0 && ahead[release] > 0)
+      --release;
+    return release;
+  }
   int before = computedBefore[change.stage];
   return before < 0 ? -1 : computedBefore[before];
 }
@@ -108,7 +117,7 @@ bool TurnFinder::fitsEarly(unsigned stage, int first) const {
   int64_t early = 0;
   for (int beside = static_cast<int>(stage) - 1; beside >= first; --beside) {
     early += begun[beside + 1];
-    if (report.stageBytes[beside] + early > problem.memoryLimit)
+    if (report.stageBytes[beside] + ahead[beside] + early > problem.memoryLimit)
       return false;
   }
   return true;
@@ -138,7 +147,8 @@ std::vector<unsigned> TurnFinder::run(const std::vector<Holding> &holdings) {
 
 std::vector<unsigned> tandem::cost::findInTurn(const SearchProblem &problem,
                                                const Plan &plan,
-                                               ChangeTable &table) {
+                                               ChangeTable &table,
+                                               std::vector<int64_t> ahead) {
   if (problem.memoryLimit == kNoLimit)
     return {};
   std::string error;
@@ -146,5 +156,6 @@ std::vector<unsigned> tandem::cost::findInTurn(const SearchProblem &problem,
   auto holdings = listHoldings(problem, plan, table, error);
   if (!report || !holdings || holdings->empty())
     return {};
-  return TurnFinder(problem, plan, *report, table).run(*holdings);
+  return TurnFinder(problem, plan, *report, table, std::move(ahead))
+      .run(*holdings);
 }

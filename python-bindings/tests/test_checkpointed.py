@@ -195,6 +195,21 @@ def test_what_ranks_sum_is_not_made_again(micro):
     assert "nn.either: again 1" in step.compiled.plan
 
 
+def test_a_plan_makes_again_beside_collectives(tmp_path):
+    """Of its only strand, and the numbers are eager's."""
+    model, options = Gpt(FORMS["not reentrant"], 2).double(), {"mesh": "model=2", "seed": 7}
+    options |= {"gradients": True, "plan": "tensor-parallel"}
+    preset = tandem.compile(model, loss_fn, adam(model), batches(1)[0], **options)
+    lines = preset.compiled.plan.splitlines()[:-1]
+    place = next(index for index, line in enumerate(lines) if line.startswith("micro "))
+    lines.insert(place + 1, "search tandem")
+    path = tmp_path / "plan.txt"
+    path.write_text("\n".join([*lines, f"end {len(lines) - 1}"]) + "\n")
+    step = check_training(model, loss_fn, batches(2), mesh="model=2", plan=str(path))
+    # Attention and MLP of each block.
+    assert len(re.findall("(?m)^stage .*: ahead", step.compiled.plan)) >= 2 * 2
+
+
 def find_again(ir):
     """(stage, strand) of the steps that make values again."""
     makers = [text for text in ir.split("sched.step on ")[1:] if "nn.again" in text]

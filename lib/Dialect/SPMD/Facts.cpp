@@ -7,6 +7,7 @@
 
 #include "mlir/IR/Builders.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
+#include "tandem/Dialect/SPMD/Ahead.h"
 #include "tandem/Dialect/SPMD/MeshText.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 
@@ -19,10 +20,11 @@ static bool isLayout(Attribute value) {
   return type && isa<RankedTensorType>(type.getValue());
 }
 
-static bool isPoints(Attribute value) {
-  auto points = dyn_cast<DenseI64ArrayAttr>(value);
-  return points && !points.empty() &&
-         llvm::all_of(points.asArrayRef(), [](int64_t i) { return i >= 0; });
+/// Points of an axis, or stages.
+static bool isNumbers(Attribute value) {
+  auto numbers = dyn_cast<DenseI64ArrayAttr>(value);
+  return numbers && !numbers.empty() &&
+         llvm::all_of(numbers.asArrayRef(), [](int64_t i) { return i >= 0; });
 }
 
 static bool isCount(Attribute value) {
@@ -38,10 +40,11 @@ static constexpr Fact kFacts[] = {
      isOf<PlanAttr>, "a plan such as #spmd.plan<stage = 3>"},
     {kLayoutAttrName, OnArgument | OnResult, isLayout, "the type of a tensor"},
     {kChangeAttrName, OnOperator, isUnit, "no value"},
+    {kAheadAttrName, OnFunction, isNumbers, "stages such as array<i64: 3, 5>"},
     {kLoopAttrName, OnOperator, isIndex, "an i64 from 0 on"},
     {kIterationsAttrName, OnFunction, isIndex, "an i64 from 0 on"},
     {kIteratedAttrName, OnArgument, isIndex, "an i64 from 0 on"},
-    {kSectionsAttrName, OnModule, isPoints, "points such as array<i64: 0, 1>"},
+    {kSectionsAttrName, OnModule, isNumbers, "points such as array<i64: 0, 1>"},
     {kWholeMeshAttrName, OnModule, isOf<StringAttr>, "the text of a mesh"},
     {kOrderAttrName, OnModule, isOf<StringAttr>, "the name of an order"},
     {kRowsAttrName, OnModule, isOf<StringAttr>, "the rows of an order"},

@@ -17,7 +17,7 @@
 //   bound 0.12 s proof 8f14e45fceea167a
 //   peak 1234567 B
 //   stage operator 17
-//   stage operator 24: in turn
+//   stage operator 24: ahead, in turn
 //   copy argument 3: 0 forward kept full, gather(0) -> full, full
 //   wait operator 55: 0 gather(0), full in 20/1 0.25, 21/0 1
 //
@@ -41,6 +41,9 @@ struct StageBegin {
   /// Its collectives do not begin beside the computation of the stages before
   /// (`in_turn`), which follows from the memory limit.
   bool isInTurn = false;
+  /// What it makes again is computed beside the last collectives up to it
+  /// (`spmd.ahead`), which follows from the memory limit, too.
+  bool isAhead = false;
   /// Of the plan file, 0 where none was read; likewise below.
   unsigned line = 0;
 };

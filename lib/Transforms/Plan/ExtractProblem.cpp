@@ -277,6 +277,7 @@ unsigned Extractor::addStoredSet(const std::vector<cost::Layout> &layouts,
 
 cost::Operator &Extractor::addOperator(Kind kind, Part origin) {
   result->origins.push_back(origin);
+  result->makesAgain.push_back(false);
   cost::Operator &op = problem.operators.emplace_back();
   op.kind = kind;
   return op;
@@ -410,6 +411,10 @@ LogicalResult Extractor::addGroup(unsigned index, SignatureMaker &maker) {
   op.signatureSet = *set;
   op.operands = std::move(operands);
   op.results = std::move(results);
+  result->makesAgain.back() = llvm::any_of(group.members, [&](unsigned member) {
+    Operation *each = graph.ops[member].op;
+    return nn::isAgain(each) && !isa<nn::EitherOp>(each);
+  });
   addLocations(group, op);
   return success();
 }

@@ -7,6 +7,7 @@
 
 #include "ApplyPlan.h"
 #include "PlanFile.h"
+#include "tandem/Cost/Ahead.h"
 #include "tandem/Cost/InTurn.h"
 #include "tandem/Cost/Pieces.h"
 #include "tandem/Search/Natural.h"
@@ -89,7 +90,12 @@ void DecisionMaker::addStages() {
   for (unsigned end : ArrayRef<unsigned>(plan.stageEnds).drop_back())
     decisions.stages.push_back({extraction.origins[end]});
   // The first stage begins with nothing, and has nothing before it.
-  for (unsigned stage : cost::findInTurn(problem, plan, table))
+  cost::Ahead ahead =
+      cost::findAhead(problem, plan, table, extraction.makesAgain);
+  for (unsigned stage : ahead.stages)
+    if (stage > 0)
+      decisions.stages[stage - 1].isAhead = true;
+  for (unsigned stage : cost::findInTurn(problem, plan, table, ahead.bytes))
     decisions.stages[stage - 1].isInTurn = true;
 }
 

@@ -245,9 +245,13 @@ static void writeDecisions(const StepGraph &graph, const Decisions &decisions,
     os << "bound " << printNumber(decisions.bound) << " s proof "
        << decisions.proof << "\n";
   os << "peak " << decisions.peak << " B\n";
-  for (const StageBegin &stage : decisions.stages)
+  for (const StageBegin &stage : decisions.stages) {
     os << "stage " << describe(graph, stage.part)
-       << (stage.isInTurn ? ": " + kInTurn.str() : "") << "\n";
+       << (stage.isAhead ? ": " + kAhead.str() : "");
+    if (stage.isInTurn)
+      os << (stage.isAhead ? ", " : ": ") << kInTurn;
+    os << "\n";
+  }
   auto printLine = [&](StringRef word, unsigned value,
                        const std::string &text) {
     os << word << " " << describeMaker(graph, value) << ": "

@@ -75,7 +75,7 @@ std::string describe(const StepGraph &graph, Part part);
 std::string describeMaker(const StepGraph &graph, unsigned value);
 
 /// Behind the place of a stage.
-inline constexpr llvm::StringLiteral kInTurn = "in turn";
+inline constexpr llvm::StringLiteral kInTurn = "in turn", kAhead = "ahead";
 /// Before the number of an operand: the source that a choice takes.
 inline constexpr llvm::StringLiteral kAgain = "again";
 

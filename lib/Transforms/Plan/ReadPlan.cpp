@@ -300,9 +300,12 @@ LogicalResult PlanReader::readStage(StringRef place) {
   auto found = parsePlace(place);
   if (failed(found))
     return failure();
-  if (!body.empty() && body != kInTurn)
-    return emitError() << "found '" << body << "', expected '" << kInTurn
-                       << "' or nothing";
+  auto isOne = [](StringRef word) { return word == kInTurn || word == kAhead; };
+  auto [first, second] = body.split(", ");
+  if ((!body.empty() && !isOne(first)) ||
+      (body.contains(',') && (!isOne(second) || first == second)))
+    return emitError() << "found '" << body << "', expected '" << kAhead
+                       << "', '" << kInTurn << "', both or nothing";
   Part part{Part::Kind::Group, found->second};
   if (found->first == "argument")
     part.kind = Part::Kind::Argument;
@@ -312,7 +315,8 @@ LogicalResult PlanReader::readStage(StringRef place) {
     part.index = group;
   else
     return emitError() << "no stage can begin with '" << place << "'";
-  file.decisions.stages.push_back({part, !body.empty(), line});
+  auto says = [&](StringRef word) { return first == word || second == word; };
+  file.decisions.stages.push_back({part, says(kInTurn), says(kAhead), line});
   return success();
 }
 

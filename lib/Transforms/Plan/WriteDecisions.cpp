@@ -8,6 +8,7 @@
 #include "WriteDecisions.h"
 #include "ApplyPlan.h"
 #include "tandem/Analysis/StepAttrs.h"
+#include "tandem/Dialect/SPMD/Ahead.h"
 #include "tandem/Transforms/Plan/Plan.h"
 
 using namespace mlir;
@@ -93,6 +94,11 @@ void Writer::addStages() {
   for (const StageBegin &stage : decisions.stages)
     if (stage.isInTurn)
       function.inTurn.push_back(stages.get(stage.part));
+  SmallVector<int64_t> ahead;
+  for (const StageBegin &stage : decisions.stages)
+    if (stage.isAhead)
+      ahead.push_back(stages.get(stage.part));
+  setAhead(func::FuncOp(graph.step), ahead);
 }
 
 /// In one form throughout per axis, or `full` where it has no such signature.
@@ -177,6 +183,7 @@ void tandem::plan::clearDecisions(ModuleOp module) {
     op->removeDiscardableAttr(nn::kSourceAttrName);
   });
   for (auto function : module.getOps<func::FuncOp>()) {
+    function->removeAttr(kAheadAttrName);
     editArgAttrs(function, remove);
     editResultAttrs(function, remove);
   }

@@ -5,9 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Ahead.h"
 #include "Roles.h"
 #include "Slot.h"
 #include "tandem/Analysis/Loops.h"
+#include "tandem/Dialect/SPMD/Ahead.h"
 #include "tandem/Transforms/Schedule/Schedule.h"
 #include "tandem/Transforms/StepPass.h"
 #include <map>
@@ -245,17 +247,19 @@ void PlanFollower::separateSegments() {
     numbers[{segments.lookup(op), slot.stage}] = 0;
   if (numbers.empty() || numbers.rbegin()->first.first == 0)
     return;
-  llvm::DenseSet<int64_t> turns;
-  turns.insert_range(spmd::getPlanned(step).inTurn);
-  SmallVector<int64_t, 1> inTurn;
+  SmallVector<int64_t, 1> turns = spmd::getPlanned(step).inTurn, inTurn;
+  SmallVector<int64_t> first = getAhead(step), ahead;
   for (auto [index, entry] : llvm::enumerate(numbers)) {
     entry.second = index;
-    if (turns.contains(entry.first.second))
+    if (llvm::is_contained(turns, entry.first.second))
       inTurn.push_back(index);
+    if (llvm::is_contained(first, entry.first.second))
+      ahead.push_back(index);
   }
   for (auto &[op, slot] : slots)
     slot.stage = numbers.at({segments.lookup(op), slot.stage});
   editPlanned(step, [&](Planned &planned) { planned.inTurn = inTurn; });
+  setAhead(step, ahead);
 }
 
 LogicalResult PlanFollower::verify(Operation *op) const {
@@ -283,6 +287,7 @@ LogicalResult PlanFollower::run() {
     if (!isSource(&op))
       if (std::optional<Slot> slot = getPlanned(&op))
         slots[&op] = *slot;
+  runAhead(step, slots);
   placeUnplanned();
   for (Operation &op : block.without_terminator())
     if (failed(verify(&op)))

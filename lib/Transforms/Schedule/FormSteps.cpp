@@ -5,10 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Ahead.h"
 #include "Roles.h"
 #include "Slot.h"
 #include "mlir/IR/IRMapping.h"
 #include "tandem/Dialect/NN/NN.h"
+#include "tandem/Dialect/SPMD/Ahead.h"
 #include "tandem/Dialect/Sched/Sched.h"
 #include "tandem/Transforms/Schedule/Schedule.h"
 #include "tandem/Transforms/StepPass.h"
@@ -162,10 +164,12 @@ static SmallVector<Value> getReadOutside(ArrayRef<Operation *> ops) {
 }
 
 /// A comm step holds collectives or moves, not both, and one collective that
-/// waits: it begins when its own operand is there.
-static size_t getStepSize(const Slot &slot, ArrayRef<Operation *> ops) {
+/// waits: it begins when its own operand is there. `numAhead` operators begin a
+/// slot of computation that need none of its collectives.
+static size_t getStepSize(const Slot &slot, ArrayRef<Operation *> ops,
+                          size_t numAhead) {
   if (slot.lane == Lane::Compute)
-    return ops.size();
+    return numAhead > 0 ? numAhead : ops.size();
   bool waits = isWaiting(ops.front());
   bool communicates = isCollective(ops.front());
   size_t size = 1;
@@ -217,6 +221,9 @@ LogicalResult FormStepsPass::runOnStep(func::FuncOp step) {
   inTurn.clear();
   inTurn.insert_range(getPlanned(step).inTurn);
   step->removeAttr(kPlanAttrName);
+  llvm::DenseSet<int64_t> ahead;
+  ahead.insert_range(getAhead(step));
+  setAhead(step, {});
   Block &block = step.getBody().front();
   if (failed(collect(block)))
     return failure();
@@ -224,9 +231,13 @@ LogicalResult FormStepsPass::runOnStep(func::FuncOp step) {
   clonePositions();
   eraseUnread();
   OpBuilder builder(block.getTerminator());
+  std::map<Slot, size_t> numAhead;
+  for (auto &[slot, ops] : bySlot)
+    if (slot.lane == Lane::Compute && ahead.contains(slot.stage))
+      numAhead[slot] = moveAhead(slot, ops);
   for (auto &[slot, ops] : bySlot)
     for (ArrayRef<Operation *> rest(ops); !rest.empty();) {
-      size_t size = getStepSize(slot, rest);
+      size_t size = getStepSize(slot, rest, std::exchange(numAhead[slot], 0));
       fill(builder, slot, rest.take_front(size));
       rest = rest.drop_front(size);
     }

@@ -49,6 +49,32 @@ module attributes {spmd.mesh = #mesh} {
 
 // -----
 
+// What is made again of earlier values is a step of its own, which waits for no
+// collective of its stage.
+
+#mesh = #spmd.mesh<data = 2>
+module attributes {spmd.mesh = #mesh} {
+  // CHECK-LABEL: func.func @ahead
+  // CHECK-NOT: spmd.ahead
+  func.func @ahead(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) attributes {spmd.ahead = array<i64: 1>} {
+    // CHECK: sched.step on comm stage 1 strand 0 {
+    // CHECK: sched.step on compute stage 1 strand 0 {
+    // CHECK-NEXT: nn.matmul
+    // CHECK-NEXT: sched.yield
+    // CHECK: sched.step on compute stage 1 strand 0 {
+    // CHECK-NEXT: nn.exp
+    // CHECK-NEXT: nn.mul
+    %a = nn.neg %x {sched.slot = array<i64: 0, 0, 2>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %r = spmd.all_reduce %x over ["data"] {sched.slot = array<i64: 1, 0, 0>} : tensor<4x4xf32> -> tensor<4x4xf32>
+    %e = nn.exp %r {sched.slot = array<i64: 1, 0, 2>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %m = nn.matmul %a, %a {nn.again, sched.slot = array<i64: 1, 0, 2>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %u = nn.mul %e, %m {sched.slot = array<i64: 1, 0, 2>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %u, %m : tensor<4x4xf32>, tensor<4x4xf32>
+  }
+}
+
+// -----
+
 // Random masks make the positions that they read, a table's reader does not.
 
 // CHECK-LABEL: func.func @positions
