@@ -12,6 +12,7 @@
 
 #include "Bindings.h"
 
+#include "tandem_rt/held.h"
 #include "tandem_rt/new_file.h"
 #include "tandem_rt/program.h"
 
@@ -256,6 +257,20 @@ void bindProgram(nb::module_ &module) {
   bindOperations(module);
   bindCommands(module);
   module.def("write_program", &write, nb::arg("path"), nb::arg("bytes"));
+  nb::class_<HeldSpan>(module, "HeldSpan")
+      .def_ro("bytes", &HeldSpan::bytes)
+      .def_ro("first", &HeldSpan::first)
+      .def_ro("last", &HeldSpan::last)
+      .def_ro("is_replaced", &HeldSpan::isReplaced)
+      .def_ro("from_last", &HeldSpan::fromLast)
+      .def_ro("iterations", &HeldSpan::iterations);
+  module.def(
+      "program_hash",
+      [](nb::bytes bytes) {
+        auto data = static_cast<const uint8_t *>(bytes.data());
+        return programHash({data, bytes.size()});
+      },
+      nb::arg("bytes"));
   nb::class_<Program>(module, "Program")
       .def_static("load", &load)
       .def("serialize", &serialize)
@@ -272,7 +287,8 @@ void bindProgram(nb::module_ &module) {
       .def_rw("rank_programs", &Program::rankPrograms)
       .def_rw("rank_to_program", &Program::rankToProgram)
       .def_prop_ro("num_ranks", &Program::numRanks)
-      .def("held_bytes", &heldBytes, nb::arg("rank"));
+      .def("held_bytes", &heldBytes, nb::arg("rank"))
+      .def("held_spans", &heldSpans, nb::arg("rank"));
 }
 
 } // namespace tandem::python

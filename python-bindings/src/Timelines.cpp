@@ -50,11 +50,24 @@ void drawPicture(const std::string &path, const std::string &picture,
   file.stream() << svg;
   check(file.finish(), "TimelineError");
 }
+
+/// A step of the timeline, and of the prediction, as JSON.
+std::string printStep(const std::string &path,
+                      const std::optional<std::string> &predicted,
+                      std::optional<int64_t> step,
+                      const std::vector<int64_t> &ranks) {
+  rt::Timeline timeline = take(rt::readTimeline(path));
+  if (predicted)
+    timeline = take(rt::readPrediction(timeline.head, *predicted));
+  return take(rt::printStep(timeline, {step, ranks}));
+}
 } // namespace
 
 void bindTimelines(nb::module_ &module) {
   module.def("report", &report, nb::arg("timeline"), nb::arg("predicted"),
              nb::arg("skip"));
+  module.def("print_step", &printStep, nb::arg("timeline"),
+             nb::arg("predicted"), nb::arg("step"), nb::arg("ranks"));
   module.def("draw_picture", &drawPicture, nb::arg("timeline"),
              nb::arg("picture"), nb::arg("step"), nb::arg("ranks"),
              nb::arg("width"));

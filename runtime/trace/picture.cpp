@@ -8,7 +8,7 @@
 
 #include "core/text.h"
 #include "tandem_rt/report.h"
-#include "trace/analysis.h"
+#include "trace/choose.h"
 
 #include <algorithm>
 #include <cmath>
@@ -42,7 +42,6 @@ constexpr double kLabel = 150, kLane = 22, kBetween = 12, kTop = 52,
                  kRight = 20, kFoot = 56;
 /// Narrower than this nobody sees it.
 constexpr double kThinnest = 0.05;
-constexpr size_t kMostRanks = 8;
 
 std::string escape(const std::string &text) {
   std::string result;
@@ -288,54 +287,15 @@ std::string Painter::paint() {
   add("</svg>");
   return std::move(svg);
 }
-
-/// The one of median length among those that ran to their end.
-const StepRun *chooseStep(const std::vector<StepRun> &steps) {
-  std::vector<const StepRun *> list;
-  for (const StepRun &step : steps)
-    if (step.isComplete)
-      list.push_back(&step);
-  for (const StepRun &step : steps)
-    if (list.empty())
-      list.push_back(&step);
-  if (list.empty())
-    return nullptr;
-  std::sort(list.begin(), list.end(), [](auto *a, auto *b) {
-    return std::pair(trace::lengthOf(a->span), a->step) <
-           std::pair(trace::lengthOf(b->span), b->step);
-  });
-  return list[(list.size() - 1) / 2];
-}
 } // namespace
 
 Expected<std::string> drawTimeline(const Timeline &timeline,
                                    const PictureOptions &options) {
   std::vector<StepRun> steps = trace::analyse(timeline);
-  const StepRun *chosen = options.step ? nullptr : chooseStep(steps);
-  for (const StepRun &step : steps)
-    if (options.step == step.step)
-      chosen = &step;
-  if (!chosen && steps.empty())
-    return Status::error("nothing was recorded: no command has run in the "
-                         "timeline");
-  if (!chosen)
-    return errorOf("step ", *options.step,
-                   " was not recorded, expected one of ", steps.front().step,
-                   " to ", steps.back().step);
-  std::vector<const RankStep *> ranks;
-  auto isWanted = [&](int64_t rank) {
-    if (options.ranks.empty())
-      return ranks.size() < kMostRanks;
-    return std::count(options.ranks.begin(), options.ranks.end(), rank) > 0;
-  };
-  for (const RankStep &rank : chosen->ranks)
-    if (isWanted(rank.rank))
-      ranks.push_back(&rank);
-  for (int64_t wanted : options.ranks)
-    if (std::none_of(ranks.begin(), ranks.end(),
-                     [&](auto *rank) { return rank->rank == wanted; }))
-      return errorOf("rank ", wanted, " has no events in step ", chosen->step);
-  return Painter(timeline, *chosen, std::move(ranks), options.width).paint();
+  Expected<trace::ChosenStep> chosen = trace::choose(steps, options);
+  if (!chosen.ok())
+    return chosen.status();
+  return Painter(timeline, *chosen->step, chosen->ranks, options.width).paint();
 }
 
 } // namespace tandem::rt

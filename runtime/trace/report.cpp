@@ -103,6 +103,9 @@ private:
   void addSteps();
   void addRanks();
   void addPoints();
+  void addPoint(int64_t point, const std::vector<const RankReport *> &ranks);
+  void addEdges(uint32_t axis);
+  int64_t pointOf(int64_t rank, uint32_t axis) const;
   void sampleCollectives();
   void sample(const CollectiveRun &run, size_t step);
   void addCollectives();
@@ -258,25 +261,68 @@ std::optional<uint32_t> pipeAxisOf(const TimelineHead &head) {
   return std::nullopt;
 }
 
+int64_t Reporter::pointOf(int64_t rank, uint32_t axis) const {
+  int64_t stride = 1;
+  for (size_t inner = axis + 1; inner < head.mesh.size(); ++inner)
+    stride *= head.mesh[inner].size;
+  return rank / stride % head.mesh[axis].size;
+}
+
+/// Means over the ranks of a point.
+void Reporter::addPoint(int64_t point,
+                        const std::vector<const RankReport *> &ranks) {
+  double share = 1 / double(ranks.size());
+  PointReport entry{.point = point};
+  std::map<std::pair<std::string, std::optional<CommandName>>, double> reasons;
+  for (const RankReport *rank : ranks) {
+    entry.ranks.push_back(rank->rank);
+    entry.idle += share * rank->times.idle;
+    entry.bubble += share * rank->times.idle / rank->times.seconds;
+    for (const WaitReason &reason : rank->idleFor)
+      reasons[{reason.why, reason.command}] += share * reason.seconds;
+  }
+  for (const auto &[reason, seconds] : reasons)
+    entry.idleFor.push_back({reason.first, reason.second, seconds});
+  sortBy(entry.idleFor,
+         [](const WaitReason &reason) { return -reason.seconds; });
+  report.points.push_back(std::move(entry));
+}
+
 void Reporter::addPoints() {
   std::optional<uint32_t> axis = pipeAxisOf(head);
   if (!axis)
     return;
   report.pipeAxis = head.mesh[*axis].name;
-  int64_t stride = 1;
-  for (size_t inner = *axis + 1; inner < head.mesh.size(); ++inner)
-    stride *= head.mesh[inner].size;
-  std::map<int64_t, std::vector<double>> shares;
+  std::map<int64_t, std::vector<const RankReport *>> ranksOf;
   for (const RankReport &rank : report.ranks)
     if (rank.times.seconds > 0)
-      shares[rank.rank / stride % head.mesh[*axis].size].push_back(
-          rank.times.idle / rank.times.seconds);
-  for (const auto &[point, values] : shares) {
-    double sum = 0;
-    for (double value : values)
-      sum += value;
-    report.points.push_back({point, sum / double(values.size()), {}});
+      ranksOf[pointOf(rank.rank, *axis)].push_back(&rank);
+  for (const auto &[point, ranks] : ranksOf)
+    addPoint(point, ranks);
+  addEdges(*axis);
+}
+
+/// Both ends list a transfer; the one that sends counts.
+void Reporter::addEdges(uint32_t axis) {
+  double share = double(head.mesh[axis].size) / double(head.numRanks());
+  std::map<std::pair<int64_t, int64_t>, EdgeReport> edges;
+  for (int64_t rank = 0; rank < head.numRanks(); ++rank) {
+    std::map<int64_t, int64_t> counts;
+    for (const TimelineCommand &command : head.commandsOf(rank)) {
+      if (command.role == CommandRole::Repeat)
+        counts[command.id] = command.count;
+      if (!command.isTransfer() || command.from != pointOf(rank, axis))
+        continue;
+      auto count = counts.find(command.repeat);
+      double times = share * double(count == counts.end() ? 1 : count->second);
+      EdgeReport &edge = edges[{command.from, command.to}];
+      edge.from = command.from, edge.to = command.to;
+      edge.transfers += times;
+      edge.bytes += times * double(command.bytes);
+    }
   }
+  for (const auto &[points, edge] : edges)
+    report.edges.push_back(edge);
 }
 
 double Reporter::numRanksOf(uint32_t rankProgram) const {

@@ -104,8 +104,8 @@ std::string printJson(const Report &report) {
        report.predictedFrom.empty() ? json() : json(report.predictedFrom)},
       {"pipe_axis", report.pipeAxis.empty() ? json() : json(report.pipeAxis)},
       {"total", describe(report.total, report.predicted)}};
-  for (const char *list :
-       {"missing", "steps", "ranks", "points", "collectives", "commands"})
+  for (const char *list : {"missing", "steps", "ranks", "points", "edges",
+                           "collectives", "commands"})
     result[list] = json::array();
   result["mesh"] = json::object();
   for (const Axis &axis : report.head.mesh)
@@ -123,11 +123,20 @@ std::string printJson(const Report &report) {
     result["ranks"].push_back(std::move(rank));
   }
   for (const PointReport &entry : report.points) {
-    json point = {{"point", entry.point}, {"bubble", entry.bubble}};
+    json point = {{"point", entry.point},
+                  {"ranks", entry.ranks},
+                  {"bubble", entry.bubble},
+                  {"idle", entry.idle},
+                  {"idle_for", describe(entry.idleFor)}};
     if (entry.predicted)
       point["predicted"] = *entry.predicted;
     result["points"].push_back(std::move(point));
   }
+  for (const EdgeReport &entry : report.edges)
+    result["edges"].push_back({{"from", entry.from},
+                               {"to", entry.to},
+                               {"transfers", entry.transfers},
+                               {"bytes", entry.bytes}});
   for (const CollectiveReport &entry : report.collectives)
     result["collectives"].push_back(describe(entry));
   for (const ComputationReport &entry : report.computations)

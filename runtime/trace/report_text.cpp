@@ -156,11 +156,23 @@ void TextPrinter::printPoints() {
   add();
   add("bubble: share of the step without computation, by point of axis ",
       report.pipeAxis);
-  for (const PointReport &entry : report.points)
+  for (const PointReport &entry : report.points) {
     add(format("%10lld  %6.1f %%", static_cast<long long>(entry.point),
                100 * entry.bubble),
         entry.predicted ? format("  predicted %6.1f %%", 100 * *entry.predicted)
                         : "");
+    for (size_t i = 0; i < entry.idleFor.size(); ++i)
+      if (all || i < kReasons)
+        add("            ", time(entry.idleFor[i].seconds), "  ",
+            reasonText(entry.idleFor[i]));
+  }
+  add();
+  add("sent in a step, by a rank of a point");
+  for (const EdgeReport &edge : report.edges)
+    add(format("%10lld to %lld  %10s  in %g transfers",
+               static_cast<long long>(edge.from),
+               static_cast<long long>(edge.to),
+               bytesText(int64_t(edge.bytes)).c_str(), edge.transfers));
 }
 
 void TextPrinter::printIdle() {

@@ -31,6 +31,7 @@ report: computed, communicated and hidden time, and reasons for exposed time.
   --json            print JSON
   --skip N          ignore the first N steps (0)
   --all             list every collective and command, not the ten worst
+  A page for a browser: python -m tandem report TIMELINE.json --html FILE
 predict: the timeline of a Program whose commands take the seconds of a table.
   --times FILE      the table
   -o FILE           output file
@@ -101,6 +102,9 @@ Status parseOption(Arguments &arguments, Options &options) {
   std::string_view name = arguments.getName();
   if (arguments.isFlag("--help") || arguments.isFlag("-h"))
     return options.help = true, Status::success();
+  if (name == "--html")
+    return Status::error("a page is written by python -m tandem report "
+                         "TIMELINE.json --html FILE");
   if (Status status = checkUse(name, options); !status.ok())
     return status;
   if (arguments.isFlag("--json"))

@@ -68,8 +68,17 @@ struct RankReport {
 
 struct PointReport {
   int64_t point = 0;
+  std::vector<int64_t> ranks = {}; ///< Those that have events.
   double bubble = 0; ///< Share of the step in which nothing is computed.
   std::optional<double> predicted = {};
+  double idle = 0;                      ///< Mean of its ranks.
+  std::vector<WaitReason> idleFor = {}; ///< The longest first.
+};
+
+/// What a rank of point `from` sends to one of point `to` in a step.
+struct EdgeReport {
+  int64_t from = 0, to = 0;
+  double transfers = 0, bytes = 0;
 };
 
 struct CollectiveReport {
@@ -111,9 +120,11 @@ struct Report {
   std::optional<StepTimes> predicted = {};
   std::vector<StepReport> steps = {};
   std::vector<RankReport> ranks = {};
-  /// Of a pipeline: the axis of its transfers, and its points.
+  /// Of a pipeline: the axis of its transfers, its points, and the pairs of
+  /// points with transfers.
   std::string pipeAxis = {};
   std::vector<PointReport> points = {};
+  std::vector<EdgeReport> edges = {};
   std::vector<CollectiveReport> collectives = {};   ///< The most exposed first.
   std::vector<ComputationReport> computations = {}; ///< The longest first.
 
@@ -177,6 +188,11 @@ struct PictureOptions {
 /// communicates, in the colours of the strands.
 Expected<std::string> drawTimeline(const Timeline &timeline,
                                    const PictureOptions &options = {});
+
+/// The same step as JSON, for the page of a report (docs/rationale/report.md
+/// has the fields). `width` does not count.
+Expected<std::string> printStep(const Timeline &timeline,
+                                const PictureOptions &options = {});
 
 } // namespace tandem::rt
 
