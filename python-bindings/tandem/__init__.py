@@ -10,6 +10,7 @@
     guards      detection of changes in Python code and values
     capture     a module from a model, a loss, an optimizer and a batch
     checkpoint  files of a step's values
+    page        pages of reports
     session     a compiled step with its values
     verify      comparison with eager PyTorch
     commands    `python -m tandem COMMAND`
@@ -38,7 +39,7 @@ from .errors import (
 from .optimizers.function_optimizer import FunctionOptimizer
 from .session.compile import compile
 from .session.step import Step
-from .session.timeline import Report, picture, report
+from .session.timeline import Report, page, picture, report
 from .version import __version__
 
 __all__ = [
@@ -65,6 +66,7 @@ __all__ = [
     "__version__",
     "compile",
     "export",
+    "page",
     "picture",
     "pin",
     "random",

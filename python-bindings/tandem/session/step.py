@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+from html import escape
 
 from .. import checkpoint
 from ..errors import RunError, StateError
@@ -88,6 +89,12 @@ class Step:
 
     def __repr__(self):
         return describe(self, self._programs.words)
+
+    def _repr_html_(self):
+        """In a notebook: the page of the last timeline, or the plan."""
+        report = self.report()
+        what = report._repr_html_() if report else f"<pre>{escape(self.plan)}</pre>"
+        return f"<p>{escape(repr(self))}</p>{what}"
 
     @property
     def store(self):

@@ -1,0 +1,208 @@
+"""Pages of reports, in a headless browser: what is drawn, what a click shows, how fast a page of 50,000 commands opens."""
+
+import json
+import re
+
+import pytest
+import tandem
+import torch
+from selenium import webdriver
+from selenium.webdriver.common.actions.action_builder import ActionBuilder
+from tandem.__main__ import main
+
+WAIT = """
+const done = arguments[0];
+const look = () => window.Bokeh?.documents[0]?.is_idle ? done(performance.now()) : setTimeout(look, 20);
+look();
+"""
+# The middle of the longest bar of a kind, of the figure below another one if there are two: [x, y] in the window.
+MIDDLE = """
+const [word] = arguments;
+for (const root of Bokeh.documents[0].roots().reverse()) {
+  const view = Bokeh.index.get(root);
+  for (const bars of view.renderer_views ? [...view.renderer_views.values()] : []) {
+    const data = bars.model.data_source?.data;
+    if (!data?.iteration) continue;
+    const {table, words} = root.toolbar.tools.find(tool => tool.type === "TapTool").callback.args;
+    const length = i => data.right[i] - data.left[i];
+    const found = [...data.command.keys()].filter(i => words[table.data.kind[data.command[i]]] === word);
+    if (!found.length) continue;
+    const i = found.reduce((a, b) => length(a) < length(b) ? b : a);
+    const box = view.el.getBoundingClientRect(), frame = view.frame;
+    const middle = (data.left[i] + data.right[i]) / 2;
+    return [box.x + frame.x_scale.compute(middle), box.y + frame.y_scale.compute(data.lane[i]),
+            length(i), data.rank[i]];
+  }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    options = webdriver.ChromeOptions()
+    for word in ("headless=new", "no-sandbox", "disable-gpu", "window-size=1300,3000"):
+        options.add_argument(f"--{word}")
+    options.binary_location = "/usr/bin/chromium"
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    service = webdriver.chrome.service.Service("/usr/bin/chromedriver")
+    driver = webdriver.Chrome(options=options, service=service)
+    yield driver
+    driver.quit()
+
+
+def open_page(browser, path):
+    """Milliseconds until everything is drawn."""
+    browser.get(f"file://{path}")
+    taken = browser.execute_async_script(WAIT)
+    log = browser.get_log("browser")
+    assert [entry["message"] for entry in log if entry["level"] in ("WARNING", "SEVERE")] == []
+    return taken
+
+
+def click(browser, kind):
+    """On the longest bar of a kind in the lowest figure; its milliseconds and rank."""
+    x, y, length, rank = browser.execute_script(MIDDLE, kind)
+    actions = ActionBuilder(browser)
+    actions.pointer_action.move_to_location(round(x), round(y)).click()
+    actions.perform()
+    return length, rank
+
+
+def panel(browser):
+    script = """return [...document.querySelectorAll("#command dt")].map(
+        term => [term.textContent, term.nextSibling.textContent])"""
+    return dict(browser.execute_script(script))
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pages")
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    batch = torch.randn(8, 16)
+    step = tandem.compile(
+        model,
+        lambda m, x: m(x).square().mean(),
+        optimizer,
+        batch,
+        plan="zero",
+        mesh="data=2",
+        micro=2,
+        batch="global",
+    )
+    files = {
+        name: folder / name for name in ("t.json", "step.tdm", "plan.txt", "why.json", "table.json")
+    }
+    with step.trace(files["t.json"]):
+        for _ in range(3):
+            step(batch)
+    step.save_program(files["step.tdm"])
+    files["plan.txt"].write_text(step.compiled.plan)
+    with open(folder / "text", "w") as text:
+        step.explain(files["why.json"], file=text)
+    report = step.report()
+    table = {
+        "program": report["program"],
+        "from": "a test",
+        "seconds": [{str(c["id"]): 1e-3 for c in report["commands"]}],
+        "collectives": [{str(c["id"]): 2e-3 for c in report["collectives"]}],
+    }
+    files["table.json"].write_text(json.dumps(table))
+    return step, files
+
+
+def arguments(files, page):
+    given = {
+        "--predicted": "table.json",
+        "--program": "step.tdm",
+        "--plan": "plan.txt",
+        "--explain": "why.json",
+    }
+    options = [word for option, name in given.items() for word in (option, str(files[name]))]
+    return ["report", str(files["t.json"]), *options, "--html", str(page)]
+
+
+def test_a_page_shows_the_step(recorded, browser, tmp_path):
+    step, files = recorded
+    page = tmp_path / "page.html"
+    assert main(arguments(files, page)) == 0
+    open_page(browser, page)
+    fetched = "return performance.getEntriesByType('resource').map(entry => entry.name)"
+    assert browser.execute_script(fetched) == []
+    heads = [head.text for head in browser.find_elements("css selector", "h2")]
+    assert heads[:3] == ["Bounds", "Timeline", "Memory"] and "Plan" in heads
+    length, rank = click(browser, "all_gather")
+    shown = panel(browser)
+    assert shown["kind"] == "all_gather over data" and shown["rank"] == str(rank)
+    assert shown["predicted"].startswith("2.000 ms")
+    measured = next(words for label, words in shown.items() if label.startswith("measured, step"))
+    number, unit = re.match(r"([\d.]+) (ms|µs),", measured).groups()
+    assert float(number) / {"ms": 1, "µs": 1000}[unit] == pytest.approx(length, rel=1e-3)
+    layer = browser.find_element("xpath", "//summary[starts-with(., '0')]")
+    assert not layer.find_element("xpath", "..").get_attribute("open")
+    layer.click()
+    assert "0.weight" in layer.find_element("xpath", "..").text
+
+
+def test_a_notebook_shows_a_step_and_a_report(recorded):
+    step, _ = recorded
+    assert step.report()._repr_html_().startswith('<iframe srcdoc="&lt;!DOCTYPE html&gt;')
+    assert "<iframe" in step._repr_html_() and "2 ranks" in step._repr_html_()
+
+
+def test_memory_is_that_of_the_program(recorded):
+    """What ranks hold at most fits into their arenas, and is at the peak what its values add up to."""
+    from tandem.page.page import Content
+
+    step, files = recorded
+    given = {"program": str(files["step.tdm"]), "predicted": str(files["table.json"])}
+    content = Content(
+        [str(files["t.json"])], **given, plan=None, explanation=None, step=None, ranks=()
+    )
+    for held in content.held:
+        arenas = sum(arena.bytes for arena in step.program.rank_programs[0].arenas)
+        assert 0.5 * arenas <= held.peak - held.own <= arenas
+        assert held.peak == held.own + sum(size for _, size in held.at_peak().values())
+        assert held.own + arenas == step.program.held_bytes(held.rank)
+
+
+def write_changed(path, target, change):
+    timeline = json.loads(path.read_text())
+    change(timeline)
+    target.write_text(json.dumps(timeline))
+    return target
+
+
+def test_what_does_not_fit_is_one_line(recorded, tmp_path, capsys):
+    _, files = recorded
+    other = write_changed(
+        files["t.json"], tmp_path / "other.json", lambda t: t["tandem"].update(program="12")
+    )
+    mesh = write_changed(
+        files["why.json"], tmp_path / "mesh.json", lambda why: why.update(mesh="data=4")
+    )
+    (tmp_path / "broken.json").write_text(files["t.json"].read_text()[:-100])
+    (tmp_path / "cut.txt").write_text(files["plan.txt"].read_text()[:60])
+    (tmp_path / "note.html").write_text("mine")
+    good, page = str(files["t.json"]), str(tmp_path / "page.html")
+    for options, words in [
+        ([good, str(other)], "other.json': the timeline is of program 12, expected"),
+        ([str(tmp_path / "broken.json")], "broken.json' is no whole timeline"),
+        ([good, "--predicted", str(other)], "the prediction is of program 12"),
+        ([good, "--program", str(files["plan.txt"])], "plan.txt': "),
+        ([good, "--explain", str(files["t.json"])], "found no explanation"),
+        ([good, "--explain", str(mesh)], "the plan has data=4, expected data=2"),
+        ([good, "--plan", str(tmp_path / "cut.txt")], "found no whole plan file"),
+        ([good, "--step", "9"], "step 9 was not recorded"),
+        ([good, "--ranks", "7"], "rank 7 has no events"),
+    ]:
+        assert main(["report", *options, "--html", page]) == 1
+        error = capsys.readouterr().err
+        assert (
+            words in error and error.count("\n") == 1 and error.startswith("tandem report: error: ")
+        )
+    assert main(["report", good, "--html", str(tmp_path / "note.html")]) == 1
+    assert "a file that is not a page of a report" in capsys.readouterr().err
+    assert main(["report", good]) == 0
+    assert capsys.readouterr().out.startswith("3 steps of program")
