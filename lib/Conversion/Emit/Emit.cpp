@@ -612,7 +612,13 @@ static LogicalResult buildPoints(ModuleOp module, ArrayRef<ModuleOp> modules,
     return module.emitError("module has no declaration of @step on a mesh");
   if (failed(declare(step, mesh, builder)))
     return failure();
-  return linkPoints(module, getAxisNumber(mesh, axis), actions, builder);
+  uint32_t number = getAxisNumber(mesh, axis);
+  for (int64_t point = 0; point < mesh.getSize(number); ++point)
+    if (!module.lookupSymbol<func::FuncOp>(("p" + Twine(point)).str()))
+      return module.emitError("module has no function @p")
+             << point << ", expected one for each of " << mesh.getSize(number)
+             << " points of axis '" << axis << "'";
+  return linkPoints(module, number, actions, builder);
 }
 
 static int64_t countMostHeld(const rt::Program &program) {

@@ -63,7 +63,9 @@ static FailureOr<orders::Order> readOrder(func::FuncOp step, int64_t numPoints,
   std::string error;
   auto text = source.rows ? source.rows : readTextFile(source.name, error);
   if (!text)
-    return emitError(step.getLoc()) << source.name << ": " << error;
+    return emitError(step.getLoc())
+           << "cannot read the order '" << source.name << "': " << error
+           << "; expected the file of an order, or " << orders::listSchedules();
   auto read = orders::parseOrder(*text, source.name, error);
   if (!read)
     return emitError(step.getLoc()) << error;
