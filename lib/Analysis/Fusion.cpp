@@ -451,16 +451,22 @@ void GroupBuilder::separateViews() {
   }
 }
 
-/// Where the group stands among others: at its last operator. What is made
-/// again stands where it is made, not where a view of it is read: what waited
-/// for its reader would be held beside what it is made of.
+/// Where the group stands among others: at its last operator of the pass that
+/// it begins in. A forward pass that waited for what it makes for the backward
+/// pass would come behind all that this makes again. What is made again stands
+/// where it is made, not where a view of it is read: what waited for its reader
+/// would be held beside what it is made of.
 int GroupBuilder::getPlace(const Group &group) const {
   auto isView = [](Operation *op) { return op->hasTrait<nn::Rearrangement>(); };
   bool isMadeAgain = llvm::all_of(
       group.ops, [&](Operation *op) { return nn::isAgain(op) || isView(op); });
   auto made = llvm::find_if_not(llvm::reverse(group.ops), isView);
   bool isAtMade = isMadeAgain && made != group.ops.rend();
-  return position.lookup(isAtMade ? *made : group.ops.back());
+  std::optional<nn::PassKind> pass = nn::getPass(group.ops.front());
+  auto last = llvm::find_if(llvm::reverse(group.ops), [&](Operation *op) {
+    return nn::getPass(op) == pass;
+  });
+  return position.lookup(isAtMade ? *made : *last);
 }
 
 /// By direct dependences; among groups that can run, the one that stands first.
