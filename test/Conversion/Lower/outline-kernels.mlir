@@ -216,6 +216,33 @@ module {
 
 // -----
 
+// A kernel that also makes what the backward pass reads stands in the forward
+// pass: behind what is made again it would hold that back from there on.
+// CHECK-LABEL: func.func @step
+// CHECK: %[[H:.*]] = func.call @kernel_0(%arg0)
+// CHECK: %[[P:.*]] = sched.matmul %[[H]], %arg1
+// CHECK: %[[BOTH:.*]]:2 = func.call @kernel_1(%[[P]])
+// CHECK: %[[Q:.*]] = sched.matmul %[[BOTH]]#0, %arg1
+// CHECK: %[[AGAIN:.*]] = func.call @kernel_2(%[[H]])
+// CHECK: sched.matmul %[[Q]], %[[AGAIN]]
+module {
+  func.func @step(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+    %p, %q, %e = sched.step on compute stage 0 strand 0 {
+      %0 = nn.tanh %x {nn.pass = #nn.pass<forward>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+      %1 = sched.matmul %0, %w {batch = array<i64>, m = 4, n = 4, k = 4, strides_a = array<i64: 4, 1>, strides_b = array<i64: 4, 1>, strides_c = array<i64: 4, 1>, nn.pass = #nn.pass<forward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %2 = nn.exp %1 {nn.pass = #nn.pass<forward>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+      %3 = sched.matmul %2, %w {batch = array<i64>, m = 4, n = 4, k = 4, strides_a = array<i64: 4, 1>, strides_b = array<i64: 4, 1>, strides_c = array<i64: 4, 1>, nn.pass = #nn.pass<forward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %4 = nn.exp %0 {nn.again, nn.pass = #nn.pass<backward>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+      %5 = sched.matmul %3, %4 {batch = array<i64>, m = 4, n = 4, k = 4, strides_a = array<i64: 4, 1>, strides_b = array<i64: 4, 1>, strides_c = array<i64: 4, 1>, nn.pass = #nn.pass<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %6 = nn.mul %2, %1 {nn.pass = #nn.pass<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      sched.yield %5, %6 : tensor<4x4xf32>, tensor<4x4xf32>
+    } : tensor<4x4xf32>, tensor<4x4xf32>
+    return %p, %q : tensor<4x4xf32>, tensor<4x4xf32>
+  }
+}
+
+// -----
+
 // What is made again runs where it stands, also if a view of it stands at its
 // reader: behind another product it would be held beside what it is made of.
 // CHECK-LABEL: func.func @step
