@@ -157,7 +157,7 @@ TEST(ClusterTest, UnknownKeys) {
             "kinds, nodes, link, interference, piece, measured");
   EXPECT_EQ(getError("overhead: 1 us", "overheads: 1 us"),
             "c.yaml:13: found unknown key 'overheads', expected one of rates, "
-            "memory, overhead");
+            "memory, overhead, price");
   EXPECT_EQ(getError("reserved", "kept"),
             "c.yaml:5: found unknown key 'kept', expected one of size, "
             "bandwidth, reserved");
