@@ -40,7 +40,8 @@ findCollectives(const CostReport &report) {
 
 Ahead tandem::cost::findAhead(const SearchProblem &problem, const Plan &plan,
                               ChangeTable &table,
-                              const std::vector<bool> &makesAgain) {
+                              const std::vector<bool> &makesAgain,
+                              int64_t limit) {
   std::string error;
   std::optional<CostReport> report = cost(problem, plan, table, error);
   if (!report)
@@ -55,8 +56,7 @@ Ahead tandem::cost::findAhead(const SearchProblem &problem, const Plan &plan,
     for (; op < plan.stageEnds[stage]; ++op)
       bytes += makesAgain[op] ? countBytes(problem, plan, op) : 0;
     auto hasRoom = [&](unsigned held) {
-      return bytes <=
-             problem.memoryLimit - report->stageBytes[held] - ahead.bytes[held];
+      return bytes <= limit - report->stageBytes[held] - ahead.bytes[held];
     };
     if (bytes == 0 || !first)
       continue;

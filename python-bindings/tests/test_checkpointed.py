@@ -206,8 +206,8 @@ def test_a_plan_makes_again_beside_collectives(tmp_path):
     path = tmp_path / "plan.txt"
     path.write_text("\n".join([*lines, f"end {len(lines) - 1}"]) + "\n")
     step = check_training(model, loss_fn, batches(2), mesh="model=2", plan=str(path))
-    # Attention and MLP of each block.
-    assert len(re.findall("(?m)^stage .*: ahead", step.compiled.plan)) >= 2 * 2
+    # Those with room below the peak.
+    assert len(re.findall("(?m)^stage .*: ahead", step.compiled.plan)) >= 2
 
 
 def find_again(ir):

@@ -28,11 +28,13 @@ struct Ahead {
   std::vector<int64_t> bytes;
 };
 
-/// Those that the memory limit has room for, from the first one on; only stages
-/// of one strand, with no other between them and the collectives. `makesAgain`
-/// is per operator. Nothing for a plan that is not legal.
+/// Those with which no stage holds more than `limit` bytes, from the first one
+/// on; only stages of one strand, with no other between them and the
+/// collectives. `makesAgain` is per operator. Nothing for a plan that is not
+/// legal.
 Ahead findAhead(const SearchProblem &problem, const Plan &plan,
-                ChangeTable &table, const std::vector<bool> &makesAgain);
+                ChangeTable &table, const std::vector<bool> &makesAgain,
+                int64_t limit);
 
 } // namespace tandem::cost
 

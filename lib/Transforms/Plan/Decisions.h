@@ -118,8 +118,10 @@ private:
 
 struct Extraction;
 
-/// `plan` has been derived.
-Decisions makeDecisions(const Extraction &extraction, const cost::Plan &plan);
+/// `plan` has been derived. What is made again ahead of its stage may hold
+/// `aheadLimit` bytes together with the rest of a stage.
+Decisions makeDecisions(const Extraction &extraction, const cost::Plan &plan,
+                        int64_t aheadLimit);
 
 /// The plan whose signatures are those of `graph` and whose other decisions are
 /// given; if they are unstaged, as `search::completePlan` chooses. Fails with

@@ -54,9 +54,11 @@ StageNumbers::StageNumbers(const StepGraph &graph, ArrayRef<StageBegin> begins)
 namespace {
 class DecisionMaker {
 public:
-  DecisionMaker(const Extraction &extraction, const cost::Plan &plan)
+  DecisionMaker(const Extraction &extraction, const cost::Plan &plan,
+                int64_t aheadLimit)
       : extraction(extraction), problem(extraction.problem), plan(plan),
-        table(problem), producers(problem.getProducers()) {}
+        aheadLimit(aheadLimit), table(problem),
+        producers(problem.getProducers()) {}
   Decisions run();
 
 private:
@@ -72,6 +74,7 @@ private:
   const Extraction &extraction;
   const cost::SearchProblem &problem;
   const cost::Plan &plan;
+  int64_t aheadLimit;
   cost::ChangeTable table;
   std::vector<unsigned> producers;
   Decisions decisions;
@@ -91,7 +94,7 @@ void DecisionMaker::addStages() {
     decisions.stages.push_back({extraction.origins[end]});
   // The first stage begins with nothing, and has nothing before it.
   cost::Ahead ahead =
-      cost::findAhead(problem, plan, table, extraction.makesAgain);
+      cost::findAhead(problem, plan, table, extraction.makesAgain, aheadLimit);
   for (unsigned stage : ahead.stages)
     if (stage > 0)
       decisions.stages[stage - 1].isAhead = true;
@@ -162,8 +165,9 @@ Decisions DecisionMaker::run() {
 }
 
 Decisions tandem::plan::makeDecisions(const Extraction &extraction,
-                                      const cost::Plan &plan) {
-  return DecisionMaker(extraction, plan).run();
+                                      const cost::Plan &plan,
+                                      int64_t aheadLimit) {
+  return DecisionMaker(extraction, plan, aheadLimit).run();
 }
 
 //===----------------------------------------------------------------------===//

@@ -33,7 +33,7 @@ struct AheadTest : CostTest {
   Ahead find(const Plan &plan, int64_t room) {
     b.problem.memoryLimit = ask(plan).peak + room;
     ChangeTable table(b.problem);
-    return findAhead(b.problem, plan, table, makesAgain);
+    return findAhead(b.problem, plan, table, makesAgain, b.problem.memoryLimit);
   }
 
   std::vector<bool> makesAgain;
