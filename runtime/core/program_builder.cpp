@@ -25,6 +25,13 @@ uint32_t ProgramBuilder::addQueue(QueueRole role, std::string name) {
   return uint32_t(program.queues.size() - 1);
 }
 
+uint32_t ProgramBuilder::commQueue(const std::string &name) {
+  for (uint32_t queue = 0; queue < program.queues.size(); ++queue)
+    if (program.queues[queue].name == name)
+      return queue;
+  return addQueue(QueueRole::Communication, name);
+}
+
 uint32_t ProgramBuilder::addMemorySpace(MemorySpace space) {
   program.memorySpaces.push_back(std::move(space));
   return uint32_t(program.memorySpaces.size() - 1);
@@ -161,11 +168,7 @@ uint32_t ProgramBuilder::beginRepeat(CommandInfo info, int64_t count) {
 }
 
 uint32_t ProgramBuilder::transferQueue(int64_t from, int64_t to) {
-  std::string name = concat(from, " to ", to);
-  for (uint32_t queue = 0; queue < program.queues.size(); ++queue)
-    if (program.queues[queue].name == name)
-      return queue;
-  return addQueue(QueueRole::Communication, std::move(name));
+  return commQueue(concat(from, " to ", to));
 }
 
 uint32_t ProgramBuilder::send(CommandInfo info, Transfer op, BufferRef source) {

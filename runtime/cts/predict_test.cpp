@@ -310,6 +310,7 @@ TEST_F(PredictTest, PicturesHaveTheColoursOfActions) {
                               {"12I0", 'I'},
                               {"0U adam", 'U'},
                               {"1B1 x", 'B'},
+                              {"0S all_reduce", 'S'},
                               {"0W1 x", 'W'},
                               {"F3 x", '\0'},
                               {"0Fast", '\0'},

@@ -32,11 +32,10 @@ struct ActionColour {
   char action;
   const char *colour, *name;
 };
-constexpr ActionColour kActions[] = {{'F', "#1f6fb4", "F forward"},
-                                     {'I', "#e07b1a", "I inputs"},
-                                     {'B', "#c0392b", "B backward"},
-                                     {'W', "#2e9450", "W weights"},
-                                     {'U', "#a44fa8", "U update"}};
+constexpr ActionColour kActions[] = {
+    {'F', "#1f6fb4", "F forward"},  {'I', "#e07b1a", "I inputs"},
+    {'B', "#c0392b", "B backward"}, {'W', "#2e9450", "W weights"},
+    {'S', "#b8a038", "S sums"},     {'U', "#a44fa8", "U update"}};
 /// Pixels.
 constexpr double kLabel = 150, kLane = 22, kBetween = 12, kTop = 52,
                  kRight = 20, kFoot = 56;
@@ -156,7 +155,7 @@ std::vector<uint32_t> Painter::transferLanes(const RankStep &rank) const {
 const char *colourOf(const TimelineCommand &command) {
   bool computes = command.role == CommandRole::Compute;
   for (const ActionColour &entry : kActions)
-    if (computes && entry.action == actionOf(command))
+    if ((computes || entry.action == 'S') && entry.action == actionOf(command))
       return entry.colour;
   if (command.strand < 0)
     return computes ? kShared : kSharedLight;

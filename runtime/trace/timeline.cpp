@@ -76,7 +76,7 @@ char actionOf(const TimelineCommand &command) {
   std::string_view name = command.name;
   size_t letter = name.find_first_not_of(kDigits);
   if (letter == 0 || letter == name.npos ||
-      std::string_view("FIBWU").find(name[letter]) == std::string_view::npos)
+      std::string_view("FIBWSU").find(name[letter]) == std::string_view::npos)
     return 0;
   size_t end = name.find_first_not_of(kDigits, letter + 1);
   return end == name.npos || name[end] == ' ' ? name[letter] : 0;

@@ -12,6 +12,7 @@
 #include "tandem/Analysis/UserLocation.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/Sched/Points.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include <limits>
 #include <map>
@@ -40,6 +41,18 @@ struct Begun {
   std::vector<uint32_t> ends;
 };
 
+/// A sum that began: its queues go on beside later runs.
+struct OpenSum {
+  sched::RunOp op;
+  LinkMap map;
+  /// What its commands record, by what it is in the action.
+  std::map<uint32_t, uint32_t> events;
+  /// Commands behind one that waits for a queue which goes on.
+  std::vector<const rt::Command *> late;
+  /// Of the queues that go on.
+  std::vector<uint32_t> ends;
+};
+
 /// Lists what one point runs.
 class PointLinker {
 public:
@@ -58,6 +71,12 @@ private:
   void begin(sched::RunOp op);
   void end(sched::RunOp op);
   std::set<uint32_t> getOtherQueues(sched::RunOp op) const;
+  std::set<uint32_t> beginQueues(sched::RunOp op);
+  bool listEvent(const rt::Command &command, sched::RunOp op,
+                 std::map<uint32_t, uint32_t> &events);
+  void beginSum(sched::RunOp op);
+  void endSum(Operation *op);
+  uint32_t getQueue(const rt::Command &command, sched::RunOp op) const;
   void send(sched::SendOp op);
   void receive(sched::ReceiveOp op);
   void fill(sched::ZerosOp op);
@@ -69,7 +88,7 @@ private:
   bool endsInUpdate(Operation *lastPass) const;
   void addChecks(int64_t segment, bool isAll);
   void waitForChecks(int64_t segment, uint32_t queue);
-  void waitForTransfers(ValueRange values);
+  void waitFor(ValueRange values);
   void waitForSends();
   template <typename OpT>
   std::pair<rt::CommandInfo, rt::Transfer>
@@ -86,6 +105,7 @@ private:
   std::map<Operation *, Begun> begun;
   /// Events of transfers that the queue of computation has not waited for.
   llvm::DenseMap<Value, uint32_t> received;
+  llvm::MapVector<Operation *, OpenSum> sums;
   /// Behind which run the queue of computation waits for what was sent.
   std::vector<std::pair<int64_t, uint32_t>> sent;
   int64_t numRuns = 0;
@@ -180,12 +200,15 @@ void PointLinker::waitForChecks(int64_t segment, uint32_t queue) {
 // Events
 //===----------------------------------------------------------------------===//
 
-void PointLinker::waitForTransfers(ValueRange values) {
-  for (Value value : values)
+/// Waits for transfers and sums that make `values`.
+void PointLinker::waitFor(ValueRange values) {
+  for (Value value : values) {
+    endSum(value.getDefiningOp());
     if (auto found = received.find(value); found != received.end()) {
       builder.waitEvent(kCompute, found->second);
       received.erase(found);
     }
+  }
 }
 
 /// A buffer that was sent may be written again behind so many runs.
@@ -221,7 +244,7 @@ void PointLinker::send(sched::SendOp op) {
   Value value = op.getValue();
   if (!listed.insert(op).second)
     return;
-  waitForTransfers(value);
+  waitFor(value);
   auto [info, transfer] = beginTransfer(op, point, op.getTo(), value);
   uint32_t queue = builder.transferQueue(transfer.from, transfer.to);
   builder.send(info, transfer, buffers.get(value));
@@ -245,7 +268,7 @@ void PointLinker::fill(sched::ZerosOp op) {
 }
 
 void PointLinker::copy(Value value, rt::BufferRef place) {
-  waitForTransfers(value);
+  waitFor(value);
   builder.add({.name = "copy", .queue = kCompute, .bytes = 2 * place.bytes},
               rt::Copy{buffers.get(value), place});
 }
@@ -279,10 +302,12 @@ LogicalResult PointLinker::give(sched::GiveOp op) {
 
 /// What an action begins its names with (`actionOf` in tandem_rt/timeline.h):
 /// `0F3` with section and microbatch, `1U` with the point; nothing in front of
-/// the passes.
+/// the passes; `0S` with the section.
 std::string PointLinker::getPrefix(sched::RunOp op) const {
   if (op.isOfSection())
     return op.getPassName();
+  if (op.isSum())
+    return (op.getSection() + "S").str();
   return isUpdate ? (Twine(point) + "U").str() : "";
 }
 
@@ -322,9 +347,19 @@ void PointLinker::add(const rt::Command &command, sched::RunOp op,
   // A check has one name on all points.
   std::string prefix = check ? "" : getPrefix(op);
   std::string name = prefix.empty() ? copy.name : prefix + " " + copy.name;
-  builder.add({name, copy.location, copy.queue, copy.flops, copy.bytes,
+  builder.add({name, copy.location, getQueue(copy, op), copy.flops, copy.bytes,
                copy.stage, copy.strand, copy.workspace},
               std::move(copy.operation));
+}
+
+/// Sums have queues of their own, so that no collective of a later pass stands
+/// behind one.
+uint32_t PointLinker::getQueue(const rt::Command &command,
+                               sched::RunOp op) const {
+  if (!op.isSum() || command.queue == kCompute)
+    return command.queue;
+  return builder.commQueue("sums of " +
+                           builder.get().queues[command.queue].name);
 }
 
 /// The queues of an action beside that of computation.
@@ -333,18 +368,83 @@ std::set<uint32_t> PointLinker::getOtherQueues(sched::RunOp op) const {
   for (const rt::Command &command :
        actions.lookup(op.getAction())->rankPrograms[0].commands)
     if (command.queue != kCompute)
-      queues.insert(command.queue);
+      queues.insert(getQueue(command, op));
   return queues;
 }
 
-void PointLinker::begin(sched::RunOp op) {
-  waitForTransfers(op.getInputs());
+/// The queues of a run beside that of computation, which begin now.
+std::set<uint32_t> PointLinker::beginQueues(sched::RunOp op) {
   std::set<uint32_t> queues = getOtherQueues(op);
   if (!queues.empty()) {
     uint32_t begun = builder.recordEvent(kCompute);
     for (uint32_t queue : queues)
       builder.waitEvent(queue, begun);
   }
+  return queues;
+}
+
+/// Lists an event of an action; false: the command is none.
+bool PointLinker::listEvent(const rt::Command &command, sched::RunOp op,
+                            std::map<uint32_t, uint32_t> &events) {
+  auto *record = std::get_if<rt::RecordEvent>(&command.operation);
+  auto *wait = std::get_if<rt::WaitEvent>(&command.operation);
+  if (record)
+    events[record->event] = builder.recordEvent(getQueue(command, op));
+  if (wait)
+    builder.waitEvent(getQueue(command, op), events.at(wait->event));
+  return record || wait;
+}
+
+/// Lists what need not wait for queues of the sum that go on beside later runs.
+void PointLinker::beginSum(sched::RunOp op) {
+  waitFor(op.getInputs());
+  std::set<uint32_t> queues = beginQueues(op);
+  OpenSum sum{op, LinkMap(op, buffers), {}, {}, {}};
+  std::set<uint32_t> stopped, lateEvents;
+  for (const rt::Command &command :
+       actions.lookup(op.getAction())->rankPrograms[0].commands) {
+    auto *wait = std::get_if<rt::WaitEvent>(&command.operation);
+    if (wait && (command.queue == kCompute || lateEvents.count(wait->event)))
+      stopped.insert(command.queue);
+    if (!stopped.count(command.queue)) {
+      if (!listEvent(command, op, sum.events))
+        add(command, op, sum.map);
+      continue;
+    }
+    if (auto *record = std::get_if<rt::RecordEvent>(&command.operation))
+      lateEvents.insert(record->event);
+    sum.late.push_back(&command);
+  }
+  for (uint32_t queue : queues)
+    sum.ends.push_back(builder.recordEvent(queue));
+  sums.insert({op, std::move(sum)});
+  ++numRuns;
+  waitForSends();
+}
+
+/// Lists what is left of a sum, in front of its first reader.
+void PointLinker::endSum(Operation *op) {
+  auto found = sums.find(op);
+  if (found == sums.end())
+    return;
+  OpenSum sum = std::move(found->second);
+  sums.erase(found);
+  std::set<uint32_t> lateQueues;
+  for (const rt::Command *command : sum.late) {
+    if (!listEvent(*command, sum.op, sum.events))
+      add(*command, sum.op, sum.map);
+    if (command->queue != kCompute)
+      lateQueues.insert(getQueue(*command, sum.op));
+  }
+  for (uint32_t queue : lateQueues)
+    sum.ends.push_back(builder.recordEvent(queue));
+  for (uint32_t end : sum.ends)
+    builder.waitEvent(kCompute, end);
+}
+
+void PointLinker::begin(sched::RunOp op) {
+  waitFor(op.getInputs());
+  beginQueues(op);
   begun.insert({op, {LinkMap(op, buffers), {}, {}}});
 }
 
@@ -368,14 +468,8 @@ void PointLinker::run(const Slice &slice) {
   Begun &state = begun.at(op);
   for (size_t number = slice.begin; number < slice.end; ++number) {
     const rt::Command &command = own.commands[number];
-    if (auto *record = std::get_if<rt::RecordEvent>(&command.operation)) {
-      state.events[record->event] = builder.recordEvent(command.queue);
+    if (listEvent(command, op, state.events))
       continue;
-    }
-    if (auto *wait = std::get_if<rt::WaitEvent>(&command.operation)) {
-      builder.waitEvent(command.queue, state.events.at(wait->event));
-      continue;
-    }
     if (segment >= 0) {
       bool isCheck = std::holds_alternative<rt::Check>(command.operation);
       if (isCheck || isMeeting(command, axis))
@@ -432,8 +526,9 @@ LogicalResult PointLinker::run() {
     auto result =
         TypeSwitch<Operation *, LogicalResult>(&op)
             .Case([&](sched::GiveOp own) { return give(own); })
-            .Case<sched::RunOp>(
-                [&](auto own) { return runGroup(own), success(); })
+            .Case([&](sched::RunOp own) {
+              return own.isSum() ? beginSum(own) : runGroup(own), success();
+            })
             .Case<sched::SendOp>([&](auto own) { return send(own), success(); })
             .Case<sched::ReceiveOp>(
                 [&](auto own) { return receive(own), success(); })

@@ -9,6 +9,7 @@
 #include "tandem/Analysis/Bytes.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "llvm/Support/MathExtras.h"
+#include <map>
 
 using namespace mlir;
 
@@ -145,6 +146,20 @@ void LinkBuffers::use(Value value, int64_t position) {
   }
 }
 
+/// A sum runs until its first reader, and no longer: so long lives what it
+/// reads, and its arenas.
+void LinkBuffers::endSums(Operation *reader, int64_t position) {
+  for (Value operand : reader->getOperands()) {
+    auto sum = operand.getDefiningOp<sched::RunOp>();
+    if (!sum || !openSums.erase(sum))
+      continue;
+    for (Value input : sum.getInputs())
+      use(input, position);
+    for (int64_t arena : arenas.lookup(sum))
+      buffers[arena].life.death.front() = position;
+  }
+}
+
 /// What a run makes for a stack lies there, if its place is aligned.
 bool LinkBuffers::nameInStack(Value value, Span span) {
   for (OpOperand &use : value.getUses()) {
@@ -161,13 +176,49 @@ bool LinkBuffers::nameInStack(Value value, Span span) {
   return false;
 }
 
+/// The argument of so many bytes that an action sums over devices into the
+/// result `number`, if no other command has to do with it.
+static std::optional<uint32_t> findSource(const rt::Program &program,
+                                          uint32_t number, int64_t bytes) {
+  std::optional<uint32_t> source;
+  std::map<uint32_t, int64_t> numUses; // of arguments
+  for (rt::Command command : program.rankPrograms[0].commands) {
+    visitBuffers(command, [&](rt::BufferRef &ref, bool) {
+      numUses[ref.index] += ref.space == rt::Space::Argument;
+    });
+    auto *op = std::get_if<rt::Collective>(&command.operation);
+    if (op && op->kind == rt::CollectiveKind::AllReduce &&
+        op->source.space == rt::Space::Argument && op->source.bytes == bytes &&
+        op->destination.space == rt::Space::Result &&
+        op->destination.index == number)
+      source = op->source.index;
+  }
+  return source && numUses[*source] == 1 ? source : std::nullopt;
+}
+
+/// A sum over devices lies where its source does, if nothing else reads that.
+bool LinkBuffers::nameInSource(OpResult sum, const rt::Program &program) {
+  auto run = cast<sched::RunOp>(sum.getOwner());
+  int64_t bytes = getBytes(sum.getType());
+  auto source = findSource(program, sum.getResultNumber(), bytes);
+  if (!run.isSum() || !source)
+    return false;
+  Value input = run.getInputs()[*source];
+  if (!numbers.contains(input) || !input.getDefiningOp<sched::RunOp>() ||
+      !input.hasOneUse() || getBytes(input.getType()) != bytes)
+    return false;
+  numbers[sum] = numbers.lookup(input);
+  shifts[sum] = shifts.lookup(input);
+  return true;
+}
+
 /// An update lies where its argument does.
 void LinkBuffers::nameResults(sched::RunOp run, const rt::Program &program) {
   Span span = positions.lookup(run);
   for (auto [result, made] :
        llvm::zip_equal(run.getResults(), program.results)) {
     if (made.place.space != rt::Space::Argument) {
-      if (!nameInStack(result, span))
+      if (!nameInStack(result, span) && !nameInSource(result, program))
         addValue(result, span);
       use(result, span.last);
       continue;
@@ -255,7 +306,8 @@ void LinkBuffers::prolongSends(Block &block, int64_t numPositions) {
   }
 }
 
-/// A point is one queue: its other queues wait for each other behind each run.
+/// A point is one queue: its other queues wait for each other behind each run,
+/// and behind sums where they are read.
 void LinkBuffers::placeBuffers(int64_t numPositions,
                                rt::ProgramBuilder &builder) {
   std::vector<lower::Clock> clocks;
@@ -296,6 +348,7 @@ LogicalResult LinkBuffers::place(func::FuncOp function,
     Span span = positions.lookup(&op);
     for (Value operand : op.getOperands())
       use(operand, span.last);
+    endSums(&op, span.first - 1);
     if (auto row = dyn_cast<sched::RowOp>(op))
       nameRow(row);
     if (isa<sched::ZerosOp, sched::ReceiveOp>(op) ||
@@ -306,6 +359,8 @@ LogicalResult LinkBuffers::place(func::FuncOp function,
       continue;
     const rt::Program &program = *actions.lookup(run.getAction());
     nameResults(run, program);
+    if (run.isSum())
+      openSums.insert(run);
     auto &own = arenas[run];
     for (const rt::Arena &arena : program.rankPrograms[0].arenas)
       own.push_back(addBuffer(arena.bytes, span));

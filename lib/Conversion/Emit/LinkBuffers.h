@@ -50,10 +50,12 @@ private:
   void addValue(mlir::Value value, Span span);
   void use(mlir::Value value, int64_t position);
   void nameResults(sched::RunOp run, const rt::Program &program);
+  void endSums(mlir::Operation *reader, int64_t position);
   void prolongSends(mlir::Block &block, int64_t numPositions);
   void placeBuffers(int64_t numPositions, rt::ProgramBuilder &builder);
   void nameRow(sched::RowOp row);
   bool nameInStack(mlir::Value value, Span span);
+  bool nameInSource(mlir::OpResult sum, const rt::Program &program);
 
   llvm::DenseMap<mlir::Value, rt::BufferRef> refs;
   /// The buffer of the arena that a value has.
@@ -62,6 +64,8 @@ private:
   llvm::DenseMap<mlir::Value, int64_t> shifts;
   /// Of each run: numbers of the buffers of its arenas, then their offsets.
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<int64_t, 2>> arenas;
+  /// Sums that may run on.
+  llvm::DenseSet<mlir::Operation *> openSums;
   llvm::DenseMap<mlir::Operation *, int64_t> runsOfSends;
   /// The run that updates an argument.
   llvm::DenseMap<mlir::Value, mlir::Operation *> updaters;

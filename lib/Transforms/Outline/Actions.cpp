@@ -8,7 +8,8 @@
 // What is in a section, in the last loop, is in an action of the section: F is
 // the forward pass, FA adds what the forward passes of all microbatches sum up,
 // I is what the gradients depend on that leave the section, and W the rest of
-// the backward pass. All else is in an action of its point and segment, which
+// the backward pass. S sums the section's gradients over other devices, once,
+// behind its last W. All else is in an action of its point and segment, which
 // all points have: what is in no section runs on each of them.
 //
 //===----------------------------------------------------------------------===//
@@ -56,6 +57,7 @@ Actions::Actions(func::FuncOp step, MeshAttr mesh, unsigned axis)
       lastLoop = std::max(lastLoop, segment);
   splitLast();
   findLeaving();
+  findSums();
   for (const auto &[op, segment] : segments)
     numSegments = std::max(numSegments, segment + 1);
   last = std::max(numSegments - 1, lastLoop + 1);
@@ -111,6 +113,55 @@ void Actions::findLeaving() {
   }
 }
 
+/// Whether `operand` is there behind the last W of the section of `user`.
+bool Actions::isReady(Value operand, Operation *user) const {
+  Operation *maker = operand.getDefiningOp();
+  int64_t point = getPoint(operand);
+  if (point >= 0 && point != getPoint(user->getResult(0)))
+    return false;
+  if (!maker || isBoundary(maker))
+    return !maker;
+  if (sums.contains(maker) || segments.lookup(maker) == lastLoop)
+    return getInteger(maker, kSectionAttrName) ==
+           getInteger(user, kSectionAttrName);
+  return segments.lookup(maker) < lastLoop;
+}
+
+/// Behind the loops what reads sums over microbatches alone; of a microbatch
+/// that is the only one, collectives and what follows them. A point would wait
+/// at once for what it sends.
+bool Actions::canSum(Operation *op) const {
+  auto isOfSum = [&](Value operand) {
+    return sums.contains(operand.getDefiningOp());
+  };
+  auto isSent = [&](Operation *user) { return isBoundary(user); };
+  int64_t segment = segments.lookup(op);
+  if (segment < lastLoop || getLoop(op) || !isBackward(op) || isBoundary(op) ||
+      isMeeting(op) || !getInteger(op, kSectionAttrName) ||
+      getPoint(op->getResult(0)) < 0 || llvm::any_of(op->getUsers(), isSent))
+    return false;
+  return llvm::all_of(op->getOperands(),
+                      [&](Value value) { return isReady(value, op); }) &&
+         (segment > lastLoop || isCollective(op) ||
+          llvm::any_of(op->getOperands(), isOfSum));
+}
+
+void Actions::findSums() {
+  for (Operation &op : block.without_terminator())
+    if (canSum(&op))
+      sums.insert(&op);
+  for (Operation &op : llvm::reverse(block)) {
+    auto isSum = [&](Operation *user) { return sums.contains(user); };
+    auto isPass = [&](Operation *user) {
+      return !isSum(user) && segments.lookup(user) == lastLoop &&
+             !user->hasTrait<OpTrait::IsTerminator>();
+    };
+    bool leads = isCollective(&op) || llvm::any_of(op.getUsers(), isSum);
+    if (isSum(&op) && (!leads || llvm::any_of(op.getUsers(), isPass)))
+      sums.erase(&op);
+  }
+}
+
 int64_t Actions::getPoint(Value value) const {
   AxisForm form = getForms(value.getType(), mesh)[axis];
   return form.isAt() ? form.getPoint() : -1;
@@ -149,6 +200,8 @@ StringRef Actions::getLetter(Operation *op) const {
 std::string Actions::getName(Operation *op, int64_t point) const {
   int64_t segment = segments.lookup(op);
   auto section = getInteger(op, kSectionAttrName);
+  if (sums.contains(op))
+    return getName(*section, "S", lastLoop);
   if (segment % 2 == 0 || !section)
     return ("p" + Twine(point) + "." + Twine(segment)).str();
   return getName(*section, getLetter(op), segment);
@@ -184,8 +237,9 @@ bool Actions::isMeeting(Operation *op) const {
 
 void Actions::add(Operation *op, Action &action) {
   action.ops.push_back(op);
-  action.segment = segments.lookup(op);
-  action.isIterated = action.segment % 2;
+  bool isSum = sums.contains(op);
+  action.segment = isSum ? lastLoop : segments.lookup(op);
+  action.isIterated = !isSum && action.segment % 2;
   action.meets |= isMeeting(op);
 }
 
@@ -293,7 +347,8 @@ void Actions::addToLast(OpOperand &result, int64_t point) {
   action.point = point;
   action.segment = last;
   Operation *maker = result.get().getDefiningOp();
-  if (!maker || isBoundary(maker) || segments.lookup(maker) < last) {
+  if (!maker || isBoundary(maker) || sums.contains(maker) ||
+      segments.lookup(maker) < last) {
     action.inputs.insert(action.getOwn(result.get()));
     action.outputs.insert(result.get());
   }

@@ -70,7 +70,7 @@ public:
   /// it is in no action.
   bool isBoundary(mlir::Operation *op) const;
   /// Of section, letter, loop; null if there is none. The last loop has F, FA,
-  /// I and W, others F and B.
+  /// I and W, and S behind them, others F and B.
   Action *findOf(int64_t section, llvm::StringRef letter, int64_t segment);
   /// Of point, segment; null if there is none.
   Action *findOnce(int64_t point, int64_t segment);
@@ -88,6 +88,9 @@ private:
                       int64_t segment) const;
   llvm::StringRef getLetter(mlir::Operation *op) const;
   void findLeaving();
+  bool isReady(mlir::Value operand, mlir::Operation *user) const;
+  bool canSum(mlir::Operation *op) const;
+  void findSums();
   bool isWhole(mlir::Operation *op) const;
   bool isMeeting(mlir::Operation *op) const;
   void add(mlir::Operation *op, Action &action);
@@ -108,6 +111,9 @@ private:
   llvm::DenseMap<mlir::Operation *, int64_t> segments;
   /// Of backward passes: what gradients that leave the section depend on.
   llvm::DenseSet<mlir::Operation *> leaving;
+  /// Collectives that sum a section's gradients, and what leads to them from
+  /// the section's sums over microbatches.
+  llvm::DenseSet<mlir::Operation *> sums;
   /// `last`: of the checks and what is stored.
   int64_t lastLoop = -1, numSegments = 1, last = 0;
 };

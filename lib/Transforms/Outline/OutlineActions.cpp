@@ -52,6 +52,10 @@ struct PointWriter {
   llvm::DenseMap<Key, Value> values;
   /// Of an action that adds up: the next microbatch, and those that wait.
   std::map<Action *, std::pair<int64_t, std::set<int64_t>>> turns;
+  /// Of a section: backward passes that are listed whole.
+  std::map<int64_t, int64_t> numEnded;
+  /// Of sections whose last W is listed: they begin behind its group.
+  std::vector<Item> sums;
 };
 
 /// Writes the functions of all points.
@@ -70,6 +74,7 @@ private:
   void listRow(int64_t point, ArrayRef<orders::Action> row);
   void list(int64_t point, const orders::Action &entry);
   void listInTurn(int64_t point, const orders::Action &entry, StringRef letter);
+  void listWeights(int64_t point, const orders::Action &entry);
   bool isIterated(Value value) const;
   Key getKey(Value value, int64_t microbatch) const {
     return {value, isIterated(value) ? microbatch : -1};
@@ -175,6 +180,14 @@ void PointsWriter::listInTurn(int64_t point, const orders::Action &entry,
     own.items.push_back({action, next});
 }
 
+/// Behind the last W of a section the sum of its gradients may begin.
+void PointsWriter::listWeights(int64_t point, const orders::Action &entry) {
+  listInTurn(point, entry, "W");
+  Action *sum = actions.findOf(entry.section, "S", actions.getLastLoop());
+  if (++points[point].numEnded[entry.section] == count && sum)
+    points[point].sums.push_back({sum, -1});
+}
+
 /// B is I and then W, so that the gradient leaves before W runs.
 void PointsWriter::list(int64_t point, const orders::Action &entry) {
   auto add = [&](StringRef letter) {
@@ -190,13 +203,14 @@ void PointsWriter::list(int64_t point, const orders::Action &entry) {
     return add("I");
   case orders::ActionKind::Backward:
     add("I");
-    return listInTurn(point, entry, "W");
+    return listWeights(point, entry);
   case orders::ActionKind::BackwardWeight:
-    return listInTurn(point, entry, "W");
+    return listWeights(point, entry);
   }
 }
 
-/// Marks what is a group of actions, each with a strand of its own.
+/// Marks what is a group of actions, each with a strand of its own. Sums are in
+/// none.
 void PointsWriter::listRow(int64_t point, ArrayRef<orders::Action> row) {
   std::vector<Item> &items = points[point].items;
   while (!row.empty()) {
@@ -212,6 +226,7 @@ void PointsWriter::listRow(int64_t point, ArrayRef<orders::Action> row) {
     if (numStrands < 2)
       for (Item &item : MutableArrayRef(items).drop_front(group))
         item.group = item.strand = -1;
+    llvm::append_range(items, std::exchange(points[point].sums, {}));
   }
 }
 

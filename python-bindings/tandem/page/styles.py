@@ -27,6 +27,7 @@ _ACTIONS = {
     "I": Style("backward, inputs", "#f2a541", "-"),
     "B": Style("backward", "#1b4f8a"),
     "W": Style("backward, weights", "#3f8f5c", "."),
+    "S": Style("sums of gradients", "#e6d98a", "/"),
     "U": Style("update", "#111111"),
 }
 _SHARED = Style("shared by strands", "#5a5a5a"), Style("shared communication", "#d5d5d5", "/")
@@ -43,8 +44,9 @@ def style_of(command, is_pipeline):
     role = command["role"]
     if role == "transfer":
         return _TRANSFER
-    if command["action"] in _ACTIONS and role == "compute":
-        return _ACTIONS[command["action"]]
+    action = command["action"]
+    if action == "S" or (action in _ACTIONS and role == "compute"):
+        return _ACTIONS[action]
     strand, computes = command["strand"], role == "compute"
     if is_pipeline:
         return _OTHER[0 if computes else 1]

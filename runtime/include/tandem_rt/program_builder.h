@@ -65,6 +65,9 @@ public:
     program.memorySpaces = std::move(spaces);
   }
   uint32_t addQueue(QueueRole role, std::string name);
+  /// The queue that communicates and has this name; it is made where it is
+  /// missing.
+  uint32_t commQueue(const std::string &name);
   uint32_t addMemorySpace(MemorySpace space);
   uint32_t addCodeObject(std::string name, Bytes image,
                          CodeKind kind = CodeKind::SharedObject);

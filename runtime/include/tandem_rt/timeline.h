@@ -70,8 +70,8 @@ struct TimelineCommand {
 };
 
 /// The letter of the action that a command of a pipeline belongs to, by the
-/// begin of its name, "0F3 matmul": section, action, microbatch. F, I, B, W or
-/// U; else 0.
+/// begin of its name, "0F3 matmul": section, action, microbatch. F, I, B, W, S
+/// (a sum of gradients) or U; else 0.
 char actionOf(const TimelineCommand &command);
 
 /// How far a process' clock was put right.

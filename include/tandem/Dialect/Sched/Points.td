@@ -33,8 +33,10 @@ def Sched_RunOp : Tandem_Op<Sched_Dialect, "run", [
   }];
   let extraClassDeclaration = [{
     /// Whether the action is a pass of a section.
-    bool isOfSection() { return getAction().starts_with("s"); }
-    /// The section of a pass.
+    bool isOfSection() { return getAction().starts_with("s") && getMicrobatch(); }
+    /// Whether the action sums the gradients of a section over other devices.
+    bool isSum() { return getAction().starts_with("s") && !getMicrobatch(); }
+    /// The section of a pass, or of a sum.
     ::llvm::StringRef getSection() { return getAction().drop_front().split('.').first; }
     /// Of a pass: `0F3`, with section, letter and microbatch.
     std::string getPassName();

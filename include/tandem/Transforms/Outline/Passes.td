@@ -24,6 +24,7 @@ def OutlineActionsPass : Pass<"tandem-outline-actions", "::mlir::ModuleOp"> {
     | `@s0.FA` | adds what forward passes sum up over microbatches, as the loss |
     | `@s0.I` | what the gradients depend on that leave section 0 |
     | `@s0.W` | the rest of the backward pass |
+    | `@s0.S` | sums the gradients of section 0 over other devices, once, behind the last W |
     | `@s0.F.1`, `@s0.B.1` | what is in a loop before the last one, which is segment 1 |
     | `@p0.2` | what point 0 runs once, or in a loop before the last one: by its segment |
 
