@@ -1,4 +1,4 @@
-"""Pages of reports, in a headless browser: what is drawn, what a click shows, how fast a page of 50,000 commands opens."""
+"""Pages of reports, in a headless browser: what is drawn, and what a click shows."""
 
 import json
 import re
@@ -9,6 +9,7 @@ import torch
 from selenium import webdriver
 from selenium.webdriver.common.actions.action_builder import ActionBuilder
 from tandem.__main__ import main
+from test_timelines import write_table
 
 WAIT = """
 const done = arguments[0];
@@ -101,14 +102,7 @@ def recorded(tmp_path_factory):
     files["plan.txt"].write_text(step.compiled.plan)
     with open(folder / "text", "w") as text:
         step.explain(files["why.json"], file=text)
-    report = step.report()
-    table = {
-        "program": report["program"],
-        "from": "a test",
-        "seconds": [{str(c["id"]): 1e-3 for c in report["commands"]}],
-        "collectives": [{str(c["id"]): 2e-3 for c in report["collectives"]}],
-    }
-    files["table.json"].write_text(json.dumps(table))
+    write_table(step, files["table.json"])
     return step, files
 
 

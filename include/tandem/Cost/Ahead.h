@@ -8,8 +8,8 @@
 // A stage of one strand computes behind its collectives (Cost.h, *Slots*). What
 // it, or a stage behind it, makes again of saved values needs none of them: a
 // schedule may compute it beside them, before the rest of the stage. The cost
-// does not count the time that this saves, nor the peak the bytes that are held
-// sooner.
+// does not count the time that this saves. What is held sooner stays below a
+// limit, which may be the peak of the plan.
 //
 //===----------------------------------------------------------------------===//
 
