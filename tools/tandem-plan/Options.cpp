@@ -17,9 +17,13 @@ namespace tandem {
 const char *const kUsage =
     "usage: tandem-plan PROBLEM [--search hidup|oases|tandem|ilp|exhaustive] "
     "[options]\n"
+    "       tandem-plan --partition CUTS [options]\n"
     "Searches a plan for a problem, a text written by tandem-compile\n"
     "--problem-out (docs/plan-files.md).\n"
     "  --search NAME          the algorithm (tandem)\n"
+    "  --partition CUTS       search which layers form which section of a "
+    "pipeline\n"
+    "                         (docs/pipelines.md#choosing)\n"
     "  --check PLAN           verify this plan instead of searching one\n"
     "  --replan PLAN          price this plan's decisions for this problem\n"
     "  --start PLAN           give no worse plan than this; may be repeated\n"
@@ -113,6 +117,7 @@ static Option takeFlag(std::string_view name, bool &target) {
 static std::vector<Option> getOptions(Arguments &arguments) {
   return {takeText("--search", "hidup, oases, tandem, ilp or exhaustive",
                    arguments.search),
+          takeText("--partition", "a problem of cuts", arguments.partition),
           takeText("--check", "a plan", arguments.check),
           takeText("--replan", "a plan", arguments.replan),
           {"--start", 1, "a plan",
@@ -184,6 +189,9 @@ static std::string findConflict(const std::set<std::string_view> &given) {
       {{"--check", "--replan", "--compare"},
        {"--replan", "--compare", "--search", "--start", "--stages", "--gap"}},
       {{"--compare"}, {"--explain", "--json", "--fail-on-replicate", "-o"}},
+      {{"--partition"},
+       {"--search", "--replan", "--start", "--compare", "--stages", "--gap",
+        "--json", "--fail-on-replicate", "--without"}},
       {{"--check"}, {"-o"}}};
   for (const auto &[names, others] : exclusive)
     for (std::string_view name : names)
@@ -208,7 +216,11 @@ static bool searchesNothing(const std::set<std::string_view> &given) {
 
 static std::string check(const Arguments &arguments,
                          const std::set<std::string_view> &given) {
-  if (arguments.problem.empty())
+  bool isOfPipeline = given.count("--partition");
+  if (isOfPipeline && !arguments.problem.empty())
+    return "found the problem '" + arguments.problem +
+           "' beside that of a pipeline, expected one of the two";
+  if (arguments.problem.empty() && !isOfPipeline)
     return "found no problem, expected 'tandem-plan PROBLEM', see --help";
   if (std::string error = findConflict(given); !error.empty())
     return error;

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Options.h"
+#include "Pipeline.h"
 #include "tandem/Explain/Explain.h"
 #include "tandem/Search/Search.h"
 #include "tandem/Search/Watch.h"
@@ -272,5 +273,7 @@ int main(int argc, char **argv) {
     fputs(kUsage, stdout);
     return 0;
   }
+  if (!arguments.partition.empty())
+    return runPartition(arguments);
   return run(arguments);
 }

@@ -1,0 +1,142 @@
+//===- Cuts.h - which layers form which section -----------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A problem of cuts is a chain of layers that is cut into sections, which lie
+// on points in a loop or in a V. Points are of kinds, and a layer has a cost on
+// each kind. Two accountings price a cut:
+//
+// * `amp`: equation 4 of AMP, (m - 1) times the largest section, plus all
+//   sections, plus each border's transfer once. The search is exact.
+// * `tandem`: the simulated step of a schedule with a name, sums of gradients
+//   included. The search is exact up to `kMostTried` cuts. Else it moves
+//   borders under the simulation, from the exact cut by equation 4.
+//
+// Units are the caller's: seconds, bytes.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_SEARCH_PIPELINE_CUTS_H
+#define TANDEM_SEARCH_PIPELINE_CUTS_H
+
+#include "tandem/Orders/Partition.h"
+#include "tandem/Orders/Schedules.h"
+#include <limits>
+
+namespace tandem::pipeline {
+
+inline constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+
+/// As many cuts of a problem are all simulated.
+inline constexpr double kMostTried = 5000;
+
+enum class CutAccounting : uint8_t { Amp, Tandem };
+
+/// Seconds of one microbatch.
+struct LayerCost {
+  double forward = 0, input = 0, weight = 0;
+  double getTotal() const { return forward + input + weight; }
+  bool operator==(const LayerCost &) const = default;
+};
+
+struct Layer {
+  /// By kind of point.
+  std::vector<LayerCost> costs;
+  /// Held in the whole step; held by each microbatch from F to the end of W.
+  double weights = 0, activations = 0;
+  /// Seconds of the sum of its gradients.
+  double sum = 0;
+  /// What a transfer behind it moves, in each pass.
+  double bytes = 0;
+  /// Seconds of a transfer behind it, by border; empty: by `bytes` and link.
+  std::vector<double> comm;
+  bool operator==(const Layer &) const = default;
+};
+
+struct CutPoint {
+  unsigned kind = 0;
+  double memory = kUnlimited;
+  bool operator==(const CutPoint &) const = default;
+};
+
+/// Between two points, in each direction.
+struct CutLink {
+  unsigned from = 0, to = 0;
+  double latency = 0, bandwidth = kUnlimited;
+  bool operator==(const CutLink &) const = default;
+};
+
+struct CutProblem {
+  CutAccounting accounting = CutAccounting::Tandem;
+  std::string schedule = "1f1b";
+  unsigned numMicrobatches = 1, sectionsPerPoint = 1;
+  orders::Placement placement = orders::Placement::Loop;
+  std::vector<std::string> kinds;
+  std::vector<CutPoint> points;
+  std::vector<CutLink> links;
+  std::vector<Layer> layers;
+  bool operator==(const CutProblem &) const = default;
+
+  unsigned getNumSections() const {
+    return sectionsPerPoint * static_cast<unsigned>(points.size());
+  }
+  unsigned getPoint(unsigned section) const;
+  /// Null if no line names the two.
+  const CutLink *findLink(unsigned from, unsigned to) const;
+  /// Seconds of a transfer between sections `border` - 1 and `border`, of which
+  /// the first one ends with `layer`; 0 on one point.
+  double getTransfer(unsigned layer, unsigned border) const;
+};
+
+/// The number of layers of each section.
+using Cut = std::vector<unsigned>;
+
+struct CutResult {
+  Cut cut;
+  double cost = 0, lowerBound = 0;
+  bool isOptimal = false;
+  unsigned numTried = 0;
+  /// One line, where there is no cut.
+  std::string error;
+};
+
+/// A problem from its text (docs/pipelines.md), which came from `name`. Else
+/// nothing, with one line in `error` that begins with `NAME`.
+std::optional<CutProblem> parseCutProblem(std::string_view text,
+                                          std::string_view name,
+                                          std::string &error);
+std::string print(const CutProblem &problem);
+
+/// `cut 2 3 3 1` and `cost 22.3`.
+std::string print(const CutResult &result);
+/// Cut and cost of what `print` makes of a result.
+std::optional<CutResult> parseCutResult(std::string_view text,
+                                        std::string_view name,
+                                        std::string &error);
+
+/// The sections of a cut, with their costs.
+orders::Partition makePartition(const CutProblem &problem, const Cut &cut);
+/// The order of the problem's schedule. Nothing, with one line in `error`, if
+/// the schedule cannot have these points, sections and microbatches.
+std::optional<orders::Order> makeOrder(const CutProblem &problem,
+                                       std::string &error);
+
+/// What is too much on the worst point, and its sections, in one line; empty:
+/// the cut fits. `order` is the problem's own; of `amp`, none.
+std::string findExcess(const CutProblem &problem, const Cut &cut,
+                       const std::optional<orders::Order> &order);
+
+/// The best cut that is found in `timeLimit` seconds; 0 is no limit.
+CutResult searchCut(const CutProblem &problem, double timeLimit = 0);
+
+/// Whether a result has all layers in sections, fits, and costs what it says.
+/// Knows nothing of the search. Else false, with one line in `error`.
+bool verifyCut(const CutProblem &problem, const CutResult &result,
+               std::string &error);
+
+} // namespace tandem::pipeline
+
+#endif // TANDEM_SEARCH_PIPELINE_CUTS_H

@@ -1,0 +1,342 @@
+//===- CutsText.cpp - problems of cuts as text ----------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Words.h"
+#include "tandem/Search/Pipeline/Cuts.h"
+#include <algorithm>
+
+using namespace tandem;
+using namespace tandem::pipeline;
+
+static const Names kAccountings = {"amp", "tandem"};
+static const Names kPlacements = {"loop", "vee"};
+/// Of a point that names no kind.
+static constexpr std::string_view kPlainKind = "device";
+
+//===----------------------------------------------------------------------===//
+// Output
+//===----------------------------------------------------------------------===//
+
+static std::string printPair(std::string_view name, double value) {
+  return " " + std::string(name) + " " + printNumber(value);
+}
+
+static std::string printLayer(const CutProblem &problem, unsigned number) {
+  const Layer &layer = problem.layers[number];
+  std::string text;
+  for (unsigned kind = 0; kind < problem.kinds.size(); ++kind) {
+    const LayerCost &cost = layer.costs[kind];
+    text += "layer " + std::to_string(number) + " kind " + problem.kinds[kind] +
+            printPair("F", cost.forward) + printPair("I", cost.input) +
+            printPair("W", cost.weight) + "\n";
+  }
+  text += "layer " + std::to_string(number) +
+          printPair("weights", layer.weights) +
+          printPair("activations", layer.activations) +
+          printPair("sum", layer.sum) + printPair("bytes", layer.bytes) + "\n";
+  if (layer.comm.empty())
+    return text;
+  text += "cut " + std::to_string(number);
+  for (double seconds : layer.comm)
+    text += " " + printNumber(seconds);
+  return text + "\n";
+}
+
+std::string tandem::pipeline::print(const CutProblem &problem) {
+  std::string text =
+      "accounting " +
+      std::string(kAccountings[static_cast<unsigned>(problem.accounting)]) +
+      "\nschedule " + problem.schedule + "\nmicrobatches " +
+      std::to_string(problem.numMicrobatches) + "\nsections " +
+      std::to_string(problem.sectionsPerPoint) + " " +
+      std::string(kPlacements[static_cast<unsigned>(problem.placement)]) + "\n";
+  for (unsigned i = 0; i < problem.points.size(); ++i) {
+    const CutPoint &point = problem.points[i];
+    text += "point " + std::to_string(i) + " kind " + problem.kinds[point.kind];
+    if (point.memory < kUnlimited)
+      text += printPair("memory", point.memory);
+    text += "\n";
+  }
+  for (const CutLink &link : problem.links) {
+    text += "link " + std::to_string(link.from) + " " +
+            std::to_string(link.to) + printPair("latency", link.latency);
+    if (link.bandwidth < kUnlimited)
+      text += printPair("bandwidth", link.bandwidth);
+    text += "\n";
+  }
+  for (unsigned i = 0; i < problem.layers.size(); ++i)
+    text += printLayer(problem, i);
+  return text;
+}
+
+std::string tandem::pipeline::print(const CutResult &result) {
+  std::string text = "cut";
+  for (unsigned count : result.cut)
+    text += " " + std::to_string(count);
+  return text + "\ncost " + printNumber(result.cost) + "\n";
+}
+
+//===----------------------------------------------------------------------===//
+// Input
+//===----------------------------------------------------------------------===//
+
+namespace {
+class CutReader {
+public:
+  CutReader(std::string_view text, std::string_view name, std::string &error)
+      : words(text, name, error) {}
+  std::optional<CutProblem> read();
+
+private:
+  void readLine();
+  void readPoint();
+  void readLink();
+  void readLayer();
+  void readCut();
+  unsigned takeKind();
+  /// The number of one of `count` things that were named before.
+  unsigned takeIndex(size_t count, std::string_view what);
+  void check();
+  void checkLinks();
+
+  Words words;
+  CutProblem problem;
+  /// By layer and kind.
+  std::vector<std::vector<bool>> hasCost;
+};
+} // namespace
+
+/// A kind is there from the first line on that names it.
+unsigned CutReader::takeKind() {
+  std::string_view name = words.take();
+  if (name.empty())
+    words.expect("the name of a kind");
+  auto found = std::find(problem.kinds.begin(), problem.kinds.end(), name);
+  if (found == problem.kinds.end()) {
+    problem.kinds.emplace_back(name);
+    return static_cast<unsigned>(problem.kinds.size() - 1);
+  }
+  return static_cast<unsigned>(found - problem.kinds.begin());
+}
+
+unsigned CutReader::takeIndex(size_t count, std::string_view what) {
+  unsigned number = words.takeCount(0);
+  if (words.ok() && number >= count)
+    words.expect("the number of one of " + std::to_string(count) + " " +
+                 std::string(what));
+  return number;
+}
+
+void CutReader::readPoint() {
+  unsigned number = words.takeCount(0);
+  if (number != problem.points.size())
+    words.expect(std::to_string(problem.points.size()) + ", the next point");
+  CutPoint point;
+  if (words.peek() == "kind") {
+    words.take();
+    point.kind = takeKind();
+  } else if (problem.kinds.empty()) {
+    problem.kinds.emplace_back(kPlainKind);
+  }
+  auto pairs = words.takePairs({"memory"});
+  if (pairs.count("memory"))
+    point.memory = pairs["memory"];
+  problem.points.push_back(point);
+}
+
+void CutReader::readLink() {
+  CutLink link;
+  link.from = takeIndex(problem.points.size(), "points");
+  link.to = takeIndex(problem.points.size(), "points");
+  if (words.ok() && link.from == link.to)
+    words.expect("another point than " + std::to_string(link.from));
+  if (words.ok() && problem.findLink(link.from, link.to))
+    words.fail("found a second link of points " + std::to_string(link.from) +
+               " and " + std::to_string(link.to) + ", expected one");
+  auto pairs = words.takePairs({"latency", "bandwidth"});
+  link.latency = pairs["latency"];
+  if (double bandwidth = pairs["bandwidth"]; bandwidth > 0)
+    link.bandwidth = bandwidth;
+  else if (pairs.count("bandwidth") && words.ok() && bandwidth == 0)
+    words.fail("found a link without bandwidth, expected some");
+  problem.links.push_back(link);
+}
+
+void CutReader::readLayer() {
+  if (problem.points.empty())
+    words.fail("found a layer in front of the points, expected them first");
+  unsigned number = words.takeCount(0);
+  if (words.ok() && number > problem.layers.size())
+    words.expect("at most " + std::to_string(problem.layers.size()) +
+                 ", the next layer");
+  if (!words.ok())
+    return;
+  problem.layers.resize(std::max<size_t>(problem.layers.size(), number + 1));
+  hasCost.resize(problem.layers.size());
+  unsigned kind = 0;
+  bool namesKind = words.peek() == "kind";
+  if (namesKind) {
+    words.take();
+    kind = takeKind();
+  }
+  Layer &layer = problem.layers[number];
+  auto pairs = words.takePairs(
+      {"F", "I", "W", "weights", "activations", "sum", "bytes"});
+  auto set = [&](std::string_view name, double &value) {
+    if (pairs.count(name))
+      value = pairs[name];
+  };
+  set("weights", layer.weights);
+  set("activations", layer.activations);
+  set("sum", layer.sum);
+  set("bytes", layer.bytes);
+  if (!pairs.count("F") && !pairs.count("I") && !pairs.count("W"))
+    return;
+  LayerCost cost{pairs["F"], pairs["I"], pairs["W"]};
+  // A cost without a kind is that of all kinds.
+  size_t end = namesKind ? kind + 1 : problem.kinds.size();
+  layer.costs.resize(std::max(layer.costs.size(), end));
+  hasCost[number].resize(layer.costs.size());
+  for (size_t i = kind; i < end; ++i) {
+    layer.costs[i] = cost;
+    hasCost[number][i] = true;
+  }
+}
+
+void CutReader::readCut() {
+  unsigned number = takeIndex(problem.layers.size(), "layers");
+  std::vector<double> seconds;
+  while (words.ok() && !words.isEnd())
+    seconds.push_back(words.takeNumber());
+  if (words.ok() && problem.getNumSections() > 1 &&
+      seconds.size() != problem.getNumSections() - 1)
+    words.fail("found " + std::to_string(seconds.size()) +
+               " seconds, expected " +
+               std::to_string(problem.getNumSections() - 1) +
+               ", one for each border of " +
+               std::to_string(problem.getNumSections()) + " sections");
+  if (words.ok())
+    problem.layers[number].comm = std::move(seconds);
+}
+
+void CutReader::readLine() {
+  static const Names lines = {"accounting", "schedule", "microbatches",
+                              "sections",   "point",    "link",
+                              "layer",      "cut"};
+  switch (words.takeChoice(lines)) {
+  case 0:
+    problem.accounting =
+        static_cast<CutAccounting>(words.takeChoice(kAccountings));
+    break;
+  case 1:
+    problem.schedule = words.take();
+    if (!orders::findSchedule(problem.schedule))
+      words.expect(orders::listSchedules());
+    break;
+  case 2:
+    problem.numMicrobatches = words.takeCount(1);
+    break;
+  case 3:
+    problem.sectionsPerPoint = words.takeCount(1);
+    if (!words.isEnd())
+      problem.placement =
+          static_cast<orders::Placement>(words.takeChoice(kPlacements));
+    break;
+  case 4:
+    return readPoint();
+  case 5:
+    return readLink();
+  case 6:
+    return readLayer();
+  case 7:
+    return readCut();
+  }
+  words.expectEnd();
+}
+
+/// Borders of sections that lie on two points need a link, or seconds.
+void CutReader::checkLinks() {
+  for (unsigned border = 1; border < problem.getNumSections(); ++border) {
+    unsigned from = problem.getPoint(border - 1), to = problem.getPoint(border);
+    if (from == to || problem.findLink(from, to))
+      continue;
+    for (unsigned i = 0; i < problem.layers.size(); ++i)
+      if (problem.layers[i].bytes > 0 && problem.layers[i].comm.empty())
+        return words.failWhole(
+            "no link joins points " + std::to_string(from) + " and " +
+            std::to_string(to) + ", but layer " + std::to_string(i) +
+            " has bytes for the transfer, expected 'link " +
+            std::to_string(from) + " " + std::to_string(to) + " ...'");
+  }
+}
+
+void CutReader::check() {
+  if (problem.points.empty())
+    return words.failWhole("found no point, expected 'point 0', and so on");
+  unsigned numSections = problem.getNumSections();
+  if (problem.layers.size() < numSections)
+    return words.failWhole("found " + std::to_string(problem.layers.size()) +
+                           " layers, expected at least " +
+                           std::to_string(numSections) +
+                           ", one for each section");
+  if (problem.accounting == CutAccounting::Amp && problem.sectionsPerPoint > 1)
+    return words.failWhole("found " + std::to_string(problem.sectionsPerPoint) +
+                           " sections per point, expected one: equation 4 of "
+                           "'amp' knows no more; 'tandem' does");
+  for (unsigned i = 0; i < problem.layers.size(); ++i) {
+    problem.layers[i].costs.resize(problem.kinds.size());
+    hasCost[i].resize(problem.kinds.size());
+    for (const CutPoint &point : problem.points)
+      if (!hasCost[i][point.kind])
+        return words.failWhole(
+            "layer " + std::to_string(i) + " has no cost on kind '" +
+            problem.kinds[point.kind] + "', expected F, I and W for it");
+  }
+  checkLinks();
+}
+
+std::optional<CutProblem> CutReader::read() {
+  while (words.next())
+    readLine();
+  if (words.ok())
+    check();
+  if (!words.ok())
+    return std::nullopt;
+  return std::move(problem);
+}
+
+std::optional<CutProblem>
+tandem::pipeline::parseCutProblem(std::string_view text, std::string_view name,
+                                  std::string &error) {
+  error.clear();
+  return CutReader(text, name, error).read();
+}
+
+std::optional<CutResult> tandem::pipeline::parseCutResult(std::string_view text,
+                                                          std::string_view name,
+                                                          std::string &error) {
+  error.clear();
+  Words words(text, name, error);
+  CutResult result;
+  bool hasCost = false;
+  while (words.next()) {
+    if (words.takeChoice({"cut", "cost"}) == 1) {
+      result.cost = words.takeNumber();
+      hasCost = true;
+      words.expectEnd();
+      continue;
+    }
+    while (words.ok() && !words.isEnd())
+      result.cut.push_back(words.takeCount(1));
+  }
+  if (words.ok() && (!hasCost || result.cut.empty()))
+    words.failWhole("found no cut with its cost, expected 'cut 2 3 3 1' and "
+                    "'cost 22.3'");
+  if (!words.ok())
+    return std::nullopt;
+  return result;
+}

@@ -1,0 +1,117 @@
+//===- Pipeline.cpp - cuts and layouts of pipelines -----------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Pipeline.h"
+#include "tandem/Orders/Simulate.h"
+#include "tandem/Search/Pipeline/Cuts.h"
+#include "tandem/Support/TextFile.h"
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+
+using namespace tandem;
+using namespace tandem::pipeline;
+
+static int fail(const std::string &message) {
+  fprintf(stderr, "error: %s\n", message.c_str());
+  return 1;
+}
+
+static std::optional<std::string> readFile(const std::string &path,
+                                           std::string &error) {
+  std::string why;
+  std::optional<std::string> text = readTextFile(path, why);
+  if (!text)
+    error = path + ": cannot be read: " + why;
+  return text;
+}
+
+static const FileKind kCutFile = {
+    "cut", [](std::string_view begin) { return begin.starts_with("cut "); }};
+
+static int write(const Arguments &arguments, const std::string &text) {
+  if (arguments.output.empty()) {
+    fputs(text.c_str(), stdout);
+    return 0;
+  }
+  std::string error;
+  if (writeTextFile(arguments.output, kCutFile, text, error))
+    return 0;
+  return fail("cannot write '" + arguments.output + "': " + error);
+}
+
+/// The sections of a cut as `tandem-order --sections` reads them, and their
+/// layers in comments.
+static void explain(const CutProblem &problem, const CutResult &result) {
+  unsigned layer = 0;
+  for (unsigned i = 0; i < result.cut.size(); layer += result.cut[i++])
+    printf("# section %u: layers %u to %u\n", i, layer,
+           layer + result.cut[i] - 1);
+  fputs(orders::print(makePartition(problem, result.cut)).c_str(), stdout);
+}
+
+static int checkCut(const CutProblem &problem, const Arguments &arguments) {
+  std::string error;
+  std::optional<std::string> text = readFile(arguments.check, error);
+  if (!text)
+    return fail(error);
+  auto result = parseCutResult(*text, arguments.check, error);
+  if (!result)
+    return fail(error);
+  if (!verifyCut(problem, *result, error))
+    return fail(arguments.check + ": " + error);
+  if (arguments.explains)
+    explain(problem, *result);
+  printf("cost %s\n", orders::printQuantity(result->cost).c_str());
+  return 0;
+}
+
+/// Rounded up, as it is a claim.
+static void printGap(double cost, double bound) {
+  double gap = bound > 0 ? cost / bound - 1 : INFINITY;
+  if (std::isfinite(gap))
+    printf("# gap %.4f %%\n", std::max(0.0, std::ceil(1e6 * gap - 1e-3) / 1e4));
+  else
+    printf("# gap unknown: no bound was proven\n");
+}
+
+int tandem::runPartition(const Arguments &arguments) {
+  std::string error;
+  std::optional<std::string> text = readFile(arguments.partition, error);
+  if (!text)
+    return fail(error);
+  auto problem = parseCutProblem(*text, arguments.partition, error);
+  if (!problem)
+    return fail(error);
+  if (arguments.printsProblem) {
+    fputs(print(*problem).c_str(), stdout);
+    return 0;
+  }
+  if (!arguments.check.empty())
+    return checkCut(*problem, arguments);
+  auto begin = std::chrono::steady_clock::now();
+  CutResult result = searchCut(*problem, arguments.options.timeLimit);
+  std::chrono::duration<double> seconds =
+      std::chrono::steady_clock::now() - begin;
+  if (!result.error.empty())
+    return fail(arguments.partition + ": " + result.error);
+  if (!verifyCut(*problem, result, error))
+    return fail("the cut that was found is not legal, which is a mistake of "
+                "the search: " +
+                error);
+  if (int status = write(arguments, print(result)))
+    return status;
+  if (arguments.explains)
+    explain(*problem, result);
+  printf("# search %.6f s, %u simulated\n", seconds.count(), result.numTried);
+  if (result.isOptimal)
+    printf("# optimal\n");
+  else
+    printGap(result.cost, result.lowerBound);
+  return 0;
+}
