@@ -81,11 +81,12 @@ private:
     return options.isCancelled && options.isCancelled();
   }
   LogicalResult checkStages();
+  LogicalResult checkCut();
   LogicalResult parse(std::string_view text, std::string_view name);
   LogicalResult nameDevice();
   LogicalResult enter();
   LogicalResult verifyExit(const Stage &stage);
-  void takeGivenPipe();
+  LogicalResult takeGivenPipe();
   bool mayHidePlan(const Stage *from) const;
   LogicalResult runStage(const Stage &stage);
   LogicalResult runStages(const Stage *first);
@@ -240,8 +241,23 @@ LogicalResult Compilation::checkStages() {
   return success();
 }
 
+/// The stage accumulate cuts sections, and orders their actions.
+LogicalResult Compilation::checkCut() {
+  const Stage *from = findStage(options.fromStage);
+  if (!from || from < findStage("accumulate"))
+    return success();
+  StringRef given = !options.order.empty()      ? "an order"
+                    : !options.sections.empty() ? "sections"
+                                                : "";
+  return given.empty()
+             ? success()
+             : fail(Twine("found ") + given +
+                    ", which the stage accumulate reads: the module has left "
+                    "that stage, expected none");
+}
+
 LogicalResult Compilation::checkOptions() {
-  if (failed(checkStages()))
+  if (failed(checkStages()) || failed(checkCut()))
     return failure();
   const std::string &given =
       options.preset.empty() ? options.planFile : options.preset;
@@ -328,13 +344,18 @@ LogicalResult Compilation::verifyExit(const Stage &stage) {
 }
 
 /// What is behind the stage `accumulate` has its pipeline in the module.
-void Compilation::takeGivenPipe() {
+LogicalResult Compilation::takeGivenPipe() {
   auto given = readPipe(*module, ofStages.mesh);
   if (options.fromStage.empty() || !given)
-    return;
+    return success();
+  if (options.micro > 1)
+    return fail("micro is " + Twine(options.micro) +
+                ", but the microbatches of a pipeline are those of the stage "
+                "accumulate, which the module has left, expected none");
   pipe = std::move(given);
   ofStages.timeline = false;
   ofStages.memory = getFirstLimit();
+  return success();
 }
 
 /// A plan is no more than attributes, so a step that has one can be taken for
@@ -696,8 +717,7 @@ bool Compilation::find(const ProgramCache &cache) {
 bool Compilation::make(std::string_view text, std::string_view name) {
   if (failed(parse(text, name)))
     return false;
-  takeGivenPipe();
-  if (failed(enter()))
+  if (failed(takeGivenPipe()) || failed(enter()))
     return false;
   const Stage *from = findStage(options.fromStage);
   const Stage *first = from ? from + 1 : getStages().begin();

@@ -223,20 +223,31 @@ bool PipeTaker::findAxis() {
   return true;
 }
 
-/// Whether a plan file has sections for all points.
+/// Whether a plan file has sections for all points, and microbatches for its
+/// order.
 bool PipeTaker::checkLines() {
   if (!lines)
     return true;
+  auto failAt = [&](const Twine &why) {
+    return fail("plan file '" + options.planFile + "', line " +
+                Twine(lines->line) + ": " + why);
+  };
   llvm::SmallBitVector used(pipe.points);
   for (const PipeLines::Section &section : lines->sections)
     if (section.point >= 0 && section.point < pipe.points)
       used.set(section.point);
-  int unused = used.flip().find_first();
-  return unused < 0 ||
-         fail("plan file '" + options.planFile + "', line " +
-              Twine(lines->line) + ": no section lies on point " +
-              Twine(unused) + " of axis '" + pipe.axis +
-              "', expected at least one on each of " + Twine(pipe.points));
+  if (int unused = used.flip().find_first(); unused >= 0)
+    return failAt("no section lies on point " + Twine(unused) + " of axis '" +
+                  pipe.axis + "', expected at least one on each of " +
+                  Twine(pipe.points));
+  const orders::Schedule *named = orders::findSchedule(lines->order);
+  std::string why;
+  bool isMade =
+      !named || lines->accumulate == 0 ||
+      named->make({unsigned(pipe.points), unsigned(lines->sections.size()),
+                   unsigned(lines->accumulate)},
+                  why);
+  return isMade || failAt(why);
 }
 
 /// The plans that are compared are those inside of sections: these have to be
