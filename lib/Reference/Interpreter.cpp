@@ -304,6 +304,30 @@ Shards Interpreter::runCollect(CollectOp op) {
 }
 
 LogicalResult Interpreter::runOperation(Operation *op) {
+  if (failed(evaluateOperation(op)))
+    return failure();
+  if (recorder && !isa<sched::StepOp>(op))
+    record(op);
+  return success();
+}
+
+void Interpreter::record(Operation *op) {
+  std::vector<OperatorValue> values;
+  for (Value result : op->getResults()) {
+    OperatorValue value{environment[result], nullptr};
+    if (auto type = dyn_cast<RankedTensorType>(result.getType());
+        type && !isLocalized && !value.shards.empty()) {
+      auto all = llvm::to_vector(llvm::seq<unsigned>(0, points.getNumAxes()));
+      value.whole = assemble(value.shards, type.getShape(), points,
+                             getForms(type, mesh), all)
+                        .front();
+    }
+    values.push_back(std::move(value));
+  }
+  recorder->add(op, microbatch + iteration, values);
+}
+
+LogicalResult Interpreter::evaluateOperation(Operation *op) {
   for (Type type : op->getResultTypes())
     if (failed(checkForms(op, type, mesh)))
       return failure();
@@ -366,6 +390,8 @@ LogicalResult Interpreter::endStep(sched::StepOp step) {
     // Copied first: a new entry may move the others.
     Shards shards = environment[yielded];
     environment[value] = std::move(shards);
+    if (recorder)
+      recorder->addName(value, yielded);
   }
   release(yield);
   return success();
@@ -465,15 +491,18 @@ void Interpreter::release(Operation *op) {
 }
 
 FailureOr<std::vector<Tensor>> interpret(func::FuncOp function, MeshAttr mesh,
-                                         ArrayRef<Tensor> arguments) {
+                                         ArrayRef<Tensor> arguments,
+                                         Recorder *recorder) {
   if (function.isExternal() && function->getParentOp()->hasAttr(kPipeAttrName))
-    return interpretPoints(function, mesh, arguments);
+    return interpretPoints(function, mesh, arguments, recorder);
   if (!function.getBody().hasOneBlock())
     return function.emitError("has ") << function.getBody().getBlocks().size()
                                       << " blocks, expected a body of one";
   if (failed(sched::verifyQueues(function)) || failed(verifyLoops(function)))
     return failure();
-  return Interpreter(function, mesh).run(arguments);
+  Interpreter interpreter(function, mesh);
+  interpreter.setRecorder(recorder);
+  return interpreter.run(arguments);
 }
 
 } // namespace tandem::reference

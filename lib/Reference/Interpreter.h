@@ -16,6 +16,7 @@
 #include "tandem/Reference/Interpreter.h"
 #include "tandem/Reference/Layout.h"
 #include "tandem/Reference/Operators.h"
+#include "tandem/Reference/Recorder.h"
 
 namespace tandem::reference {
 
@@ -45,6 +46,8 @@ public:
   /// Of the function, an action: the iteration where it is in no loop.
   void setMicrobatch(int64_t number) { microbatch = number; }
 
+  void setRecorder(Recorder *told) { recorder = told; }
+
 private:
   mlir::LogicalResult checkArguments(llvm::ArrayRef<Tensor> arguments);
   Shards cutArgument(unsigned index, const Tensor &whole);
@@ -55,6 +58,8 @@ private:
   Shards runEnter(spmd::EnterOp op);
   Shards runCarry(spmd::CarryOp op);
   Shards runCollect(spmd::CollectOp op);
+  mlir::LogicalResult evaluateOperation(mlir::Operation *op);
+  void record(mlir::Operation *op);
   mlir::LogicalResult runOnPoints(mlir::Operation *op);
   mlir::LogicalResult runStep(sched::StepOp step);
   void runReform(spmd::ReformOp op);
@@ -72,6 +77,7 @@ private:
   llvm::DenseMap<mlir::Value, int64_t> readsLeft;
   StepOrder order;
   int64_t iteration = 0, iterations = 1, microbatch = 0;
+  Recorder *recorder = nullptr;
   /// What iterations have added up, or made, so far.
   llvm::DenseMap<mlir::Operation *, Shards> carried;
 };
@@ -87,7 +93,7 @@ Tensor getRow(const Tensor &whole, int64_t index);
 /// of the points of the pipe axis, all at once.
 mlir::FailureOr<std::vector<Tensor>>
 interpretPoints(mlir::func::FuncOp step, spmd::MeshAttr mesh,
-                llvm::ArrayRef<Tensor> arguments);
+                llvm::ArrayRef<Tensor> arguments, Recorder *recorder);
 
 } // namespace tandem::reference
 

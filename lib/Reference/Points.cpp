@@ -48,8 +48,9 @@ enum class Progress { Ran, Waits, Ended, Failed };
 
 class PointsRun {
 public:
-  PointsRun(func::FuncOp step, MeshAttr mesh, unsigned axis)
-      : step(step), mesh(mesh), axis(axis), points(mesh), whole(step, mesh),
+  PointsRun(func::FuncOp step, MeshAttr mesh, unsigned axis, Recorder *recorder)
+      : step(step), mesh(mesh), axis(axis), recorder(recorder), points(mesh),
+        whole(step, mesh),
         results(step.getNumResults(), Shards(points.size())) {}
   FailureOr<std::vector<Tensor>> run(ArrayRef<Tensor> arguments);
 
@@ -71,6 +72,7 @@ private:
   func::FuncOp step;
   MeshAttr mesh;
   unsigned axis;
+  Recorder *recorder;
   Points points;
   Interpreter whole;
   std::vector<PointRun> pointRuns;
@@ -111,6 +113,7 @@ LogicalResult PointsRun::beginAction(PointRun &point, sched::RunOp op) {
       new ActionRun{op, inner, Interpreter(inner, mesh, point.runs), {}});
   ActionRun &action = *point.action;
   action.interpreter.setMicrobatch(op.getMicrobatch().value_or(0));
+  action.interpreter.setRecorder(recorder);
   for (auto [argument, input] : llvm::zip(inner.getArguments(), op.getInputs()))
     action.interpreter.getShards(argument) = point.values.getShards(input);
   for (Operation &own : inner.getBody().front().without_terminator()) {
@@ -404,13 +407,14 @@ FailureOr<std::vector<Tensor>> PointsRun::run(ArrayRef<Tensor> given) {
 }
 
 FailureOr<std::vector<Tensor>> interpretPoints(func::FuncOp step, MeshAttr mesh,
-                                               ArrayRef<Tensor> arguments) {
+                                               ArrayRef<Tensor> arguments,
+                                               Recorder *recorder) {
   auto name = step->getParentOp()->getAttrOfType<StringAttr>(kPipeAttrName);
   auto axis = mesh && name ? mesh.lookup(name.getValue()) : std::nullopt;
   if (!axis)
     return step.emitError("is a declaration, and the mesh has no axis ")
            << step->getParentOp()->getAttr(kPipeAttrName);
-  return PointsRun(step, mesh, *axis).run(arguments);
+  return PointsRun(step, mesh, *axis, recorder).run(arguments);
 }
 
 } // namespace tandem::reference

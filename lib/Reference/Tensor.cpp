@@ -35,8 +35,12 @@ static double roundToBF16(double value) {
   return single;
 }
 
+static bool areValuesRounded = true;
+
+void setRounding(bool isRounding) { areValuesRounded = isRounding; }
+
 double roundTo(Type type, double value) {
-  if (type.isF64())
+  if (type.isF64() || !areValuesRounded)
     return value;
   if (type.isF32())
     return static_cast<float>(value);

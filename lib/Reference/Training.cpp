@@ -284,7 +284,9 @@ LogicalResult Training::runStep(unsigned step) {
       return failure();
     arguments.push_back(std::move(*argument));
   }
-  auto results = interpret(function, spmd::getMesh(function), arguments);
+  bool isLast = step + 1 == options.steps;
+  auto results = interpret(function, spmd::getMesh(function), arguments,
+                           isLast ? options.recorder : nullptr);
   if (failed(results))
     return failure();
   return takeResults(std::move(*results), step);

@@ -9,6 +9,7 @@
 #include "mlir/Parser/Parser.h"
 #include "tandem/Pipelines/Pipelines.h"
 #include "tandem/Reference/Compare.h"
+#include "tandem/Reference/Recorder.h"
 #include "tandem/Support/TextFile.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
@@ -41,6 +42,14 @@ static cl::opt<std::string>
     saveResults("save-results",
                 cl::desc("output file of the last step's results"),
                 cl::cat(category));
+static cl::opt<std::string> saveOperators(
+    "save-operators",
+    cl::desc("output file of what each operator of the last step gave"),
+    cl::cat(category));
+static cl::opt<bool>
+    exact("exact",
+          cl::desc("round no value to its type: all arithmetic is f64"),
+          cl::cat(category));
 static cl::opt<bool> shouldPrint("print-results",
                                  cl::desc("print one line per result"),
                                  cl::cat(category));
@@ -53,7 +62,8 @@ static cl::opt<double>
               cl::cat(category));
 
 static mlir::FailureOr<TrainingResult> run(llvm::StringRef path,
-                                           mlir::MLIRContext &context) {
+                                           mlir::MLIRContext &context,
+                                           Recorder *recorder = nullptr) {
   std::string error;
   auto text = tandem::readTextFile(path.str(), error);
   if (!text)
@@ -68,12 +78,13 @@ static mlir::FailureOr<TrainingResult> run(llvm::StringRef path,
   auto module = mlir::parseSourceFile<mlir::ModuleOp>(sources, &context);
   if (!module)
     return mlir::failure();
-  return train(*module, {data, seed, steps, entry});
+  return train(*module, {data, seed, steps, entry, recorder});
 }
 
 /// What a variable of a shell that is not set leaves is no file.
 static bool hasNames() {
-  for (const auto *option : {&data, &save, &saveResults, &compare})
+  for (const auto *option :
+       {&data, &save, &saveResults, &saveOperators, &compare})
     if (option->getNumOccurrences() > 0 && option->empty()) {
       llvm::errs() << "error: --" << option->ArgStr
                    << " is '', expected the path of a file\n";
@@ -85,7 +96,8 @@ static bool hasNames() {
 /// Asked before the work.
 static bool mayWrite() {
   std::string error;
-  for (const std::string &path : {save.getValue(), saveResults.getValue()})
+  for (const std::string &path :
+       {save.getValue(), saveResults.getValue(), saveOperators.getValue()})
     if (!tandem::mayReplace(path, tandem::kValuesFile, error,
                             {input, data, compare})) {
       llvm::errs() << "error: '" << path << "': " << error << "\n";
@@ -131,13 +143,17 @@ int main(int argc, char **argv) {
   tandem::registerDialects(registry);
   mlir::MLIRContext context(registry);
   context.printOpOnDiagnostic(false);
-  auto result = run(input, context);
+  setRounding(!exact);
+  Recorder recorder;
+  auto result =
+      run(input, context, saveOperators.empty() ? nullptr : &recorder);
   if (failed(result))
     return 1;
   printLosses(*result, llvm::outs());
   if (shouldPrint)
     printResults(*result, llvm::outs());
-  bool isWritten =
-      write(save, result->values) && write(saveResults, result->results);
+  bool isWritten = write(save, result->values) &&
+                   write(saveResults, result->results) &&
+                   write(saveOperators, recorder.getTensors());
   return isWritten && isAsExpected(*result, context) ? 0 : 1;
 }

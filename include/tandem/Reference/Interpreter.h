@@ -20,6 +20,8 @@
 
 namespace tandem::reference {
 
+class Recorder;
+
 /// The type of the whole tensor that argument (result) `index` of `function`
 /// is a part of: shape and element type, with its forms as encoding.
 mlir::RankedTensorType getArgumentLayout(mlir::func::FuncOp function,
@@ -34,9 +36,12 @@ mlir::RankedTensorType getResultLayout(mlir::func::FuncOp function,
 /// operator fails at run time, copies of one value differ between the points of
 /// an axis on which it is `full`, or a step of `sched` reads a value of the
 /// another queue whose event nothing awaited.
-mlir::FailureOr<std::vector<Tensor>>
-interpret(mlir::func::FuncOp function, spmd::MeshAttr mesh,
-          llvm::ArrayRef<Tensor> arguments);
+///
+/// `recorder`, if any, is told what each operator gave.
+mlir::FailureOr<std::vector<Tensor>> interpret(mlir::func::FuncOp function,
+                                               spmd::MeshAttr mesh,
+                                               llvm::ArrayRef<Tensor> arguments,
+                                               Recorder *recorder = nullptr);
 
 } // namespace tandem::reference
 

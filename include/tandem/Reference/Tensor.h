@@ -23,6 +23,10 @@ namespace tandem::reference {
 /// `value` rounded to `type` (f64, f32, f16 or bf16; to nearest, ties to even;
 /// the 16-bit types by way of f32, as kernels compute them).
 double roundTo(mlir::Type type, double value);
+/// Whether values are rounded, in this process (true). Without, all types have
+/// the precision of f64: a comparison of stages then needs no tolerance for
+/// their different orders of sums.
+void setRounding(bool isRounding);
 /// `value` modulo 2^width, sign-extended if `type` is not unsigned; i1 is 0
 /// or 1.
 int64_t wrapTo(mlir::Type type, int64_t value);

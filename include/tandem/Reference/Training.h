@@ -25,6 +25,8 @@ struct TrainingOptions {
   unsigned steps = 1;
   /// Name of the function to run; if there is only one, that one.
   std::string entry = "step";
+  /// Told what each operator of the last step gave; may be null.
+  Recorder *recorder = nullptr;
 };
 
 /// What a training run leaves.

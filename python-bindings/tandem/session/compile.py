@@ -44,10 +44,15 @@ def compile_module(module, name="step.mlir", *, cache=False, **options):
     """Compiles a `StepModule`; returns the Program's bytes with the reports of the compiler. With `cache`, those of
     an equal compilation before, if they are on the disk.
     """
+    return compile_text(module.mlir, name, cache=cache, **options)
+
+
+def compile_text(text, name, *, cache=False, **options):
+    """Compiles a step, or with `from_stage` the IR behind a stage; as `compile_module`."""
     made = make_options(**options)
     made.uses_cache = cache
     searches = bool(made.search) or made.mesh == "auto"
-    return native().compile(module.mlir, name, made, progress.of_compiler(searches))
+    return native().compile(text, name, made, progress.of_compiler(searches))
 
 
 @documented

@@ -41,8 +41,10 @@ def run_tool(error_class, name, *arguments):
     return process.stdout
 
 
-def run_reference(module, ir, batches, seed, folder):
-    """Trains the step in `ir`, one step at a time; returns the history."""
+def run_reference(module, ir, batches, seed, folder, operators=None):
+    """Trains the step in `ir`, one step at a time; returns the history. `operators(number)` names the file for what each
+    operator of a step gives; then all arithmetic is that of float64.
+    """
     from safetensors.torch import save_file
 
     history, after_steps = History(), []
@@ -50,22 +52,15 @@ def run_reference(module, ir, batches, seed, folder):
         Path(folder) / f"{name}.safetensors" for name in ("data", "after", "results")
     )
     values = module.values() | {"seed/seed": torch.tensor(seed)}
-    for batch in batches:
+    for number, batch in enumerate(batches):
         tensors = values | {
             key.replace("input/", "batch.0/"): t for key, t in module.inputs(batch).items()
         }
         save_file({key: t.detach().clone().contiguous() for key, t in tensors.items()}, data)
-        run_tool(
-            RunError,
-            "tandem-interpret",
-            ir,
-            "--data",
-            data,
-            "--save",
-            after,
-            "--save-results",
-            results,
-        )
+        words = [ir, "--data", data, "--save", after, "--save-results", results]
+        if operators:
+            words += ["--exact", "--save-operators", operators(number)]
+        run_tool(RunError, "tandem-interpret", *words)
         values |= _load(after)
         _note(history, _load(results))
         after_steps.append(Values.of(values))

@@ -1,0 +1,309 @@
+"""Finds the first stage of a compilation, and in it the first operator, whose value differs.
+
+Every stage up to `schedule` runs in the reference interpreter, which writes what each operator gave
+(`tandem-interpret --save-operators`). Operators keep their `nn.id` from stage to stage: a value is compared with
+that of the stage before, whole where forms say how the parts make it, else point by point. Arithmetic is that of
+float64 in all stages, whatever the types, so that the tolerance is that of float64.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+
+from ..errors import RunError
+from .compare import FLOOR, TOLERANCES, _difference, _largest, _scale, gradient_floor, worst
+from .reference import run_reference
+from .verify import judge
+
+# Larger magnitudes are those of masks: beside them any difference would be small.
+_MASK = 1e30
+_TOLERANCE = TOLERANCES[torch.float64]
+
+
+@dataclass
+class OperatorValue:
+    """A result of an operator in a run of one stage."""
+
+    number: int
+    id: int
+    strand: int
+    iteration: int
+    result: int
+    operator: str
+    kind: str  # forward, backward, update or none
+    place: str
+    operands: list
+    whole: torch.Tensor | None = None
+    points: dict = field(default_factory=dict)
+
+    @property
+    def key(self):
+        return self.id, self.result, self.iteration
+
+    def at(self, point):
+        """The whole for None, else what a point holds."""
+        return self.whole if point is None else self.points.get(point)
+
+    def __str__(self):
+        strand = f", strand {self.strand}" if self.strand >= 0 else ""
+        passes = f"{self.kind}, " if self.kind else ""
+        return f"{self.operator} at {self.place or 'no line'} ({passes}nn.id {self.id}{strand})"
+
+
+def read_operators(path):
+    """What `--save-operators` wrote: {number: OperatorValue} in the order of the run."""
+    from safetensors.torch import load_file
+
+    values = {}
+    for key, tensor in load_file(path).items():
+        *texts, points = key.split("|")
+        number, *numbers = (int(texts[i]) for i in range(5))
+        operands = [int(text) for text in texts[8].split(",") if text]
+        value = values.setdefault(number, OperatorValue(number, *numbers, *texts[5:8], operands))
+        if points == "whole":
+            value.whole = tensor
+        else:
+            value.points |= dict.fromkeys(map(int, points.split(",")), tensor)
+    return dict(sorted(values.items()))
+
+
+@dataclass
+class Difference:
+    """Of a value from that of the stage before. `used` is the share of what is allowed: above 1 it is a fault."""
+
+    value: OperatorValue
+    point: int | None
+    largest: float
+    allowed: float
+
+    @property
+    def used(self):
+        if not self.largest:
+            return 0.0
+        used = self.largest / self.allowed if self.allowed else float("inf")
+        return used if used == used else float("inf")
+
+    def __str__(self):
+        where = "" if self.point is None else f", at point {self.point}"
+        return f"{self.value}: off by {self.largest:.1e}, allowed {self.allowed:.1e}{where}"
+
+
+class _Noise:
+    """Elements of the update that are made of gradients below the floor: rounding decides them, as an optimizer
+    divides a gradient by its size (docs/rationale/verify.md).
+    """
+
+    def __init__(self, values, floor):
+        self.values, self.floor, self.known = values, floor, {}
+
+    def of(self, value, point):
+        key = value.number, point
+        if key not in self.known:
+            self.known[key] = self._find(value, point)
+        return self.known[key]
+
+    def _find(self, value, point):
+        tensor = value.at(point)
+        if tensor is None or not tensor.dtype.is_floating_point:
+            return None
+        if value.kind != "update" or value.id < 0:
+            return tensor.abs() < self.floor
+        mask = torch.zeros_like(tensor, dtype=torch.bool)
+        for number in value.operands:
+            other = self.of(self.values[number], point)
+            if other is None:
+                continue
+            if other.shape == mask.shape:
+                mask |= other
+            elif value.operator == "nn.reshape":
+                mask |= other.reshape(mask.shape)
+        return mask
+
+
+class _Pair:
+    """Two stages, the values of which are compared."""
+
+    def __init__(self, before, after, floor):
+        self.before, self.after, self.floor = before, after, floor
+        self.noise = _Noise(before, floor)
+        self.old, self.new = self._group(before), self._group(after)
+        self.strands = 1 + max((value.strand for value in after.values()), default=-1)
+
+    @staticmethod
+    def _group(values):
+        """{key: values}: several where a stage has made several operators of one, the last of which gives its value."""
+        groups = {}
+        for value in values.values():
+            if value.id >= 0:
+                groups.setdefault(value.key, []).append(value)
+        return groups
+
+    def is_renumbered(self):
+        """Whether the later stage gave operators other numbers. What it makes of one may be others: some differ."""
+        known = [key for key in self.new if key in self.old]
+        same = [key for key in known if self.old[key][-1].operator == self.new[key][-1].operator]
+        return 2 * len(same) < len(known)
+
+    @staticmethod
+    def _last(group, strand):
+        return next((v for v in reversed(group) if v.strand in (-1, strand)), None)
+
+    def _places(self, old, new):
+        """(point of the earlier stage, point of the later one) that hold the same."""
+        if old.whole is not None and new.whole is not None:
+            return [(None, None)]
+        splits = new.strand >= 0 and old.strand < 0
+        last = self.strands if splits else 1
+        return [((p // last * last + new.strand) if splits else p, p) for p in new.points]
+
+    def _allowed(self, old, point):
+        reaches = [
+            _scale(tensor)
+            for tensor in (
+                self.before[n].at(point)
+                for n in old.operands
+                if self.before[n].operator != "nn.constant"
+            )
+            if tensor is not None and tensor.dtype.is_floating_point and tensor.numel()
+        ]
+        scale = max([0.0, *(FLOOR * reach for reach in reaches if reach < _MASK)])
+        if old.kind != "forward":
+            scale = max(scale, self.floor)
+        return _TOLERANCE * max(scale, _scale(old.at(point)))
+
+    def _compare(self, old, new, places):
+        theirs, mine = old.at(places[0]), new.at(places[1])
+        if theirs is None or mine is None or theirs.shape != mine.shape or not mine.numel():
+            return None
+        error = _difference(mine, theirs)
+        error = torch.where(mine.isnan() & theirs.isnan(), 0.0, error)
+        if not mine.dtype.is_floating_point:
+            return Difference(new, places[1], _largest(error), 0.0)
+        if new.kind == "update":
+            noisy = self.noise.of(old, places[0])
+            error = torch.where(noisy, 0.0, error)
+        return Difference(new, places[1], _largest(error), self._allowed(old, places[0]))
+
+    def _worst(self, old, new):
+        """The worst of the points, or None where nothing is comparable."""
+        differences = [self._compare(old, new, places) for places in self._places(old, new)]
+        return max(filter(None, differences), key=lambda each: each.used, default=None)
+
+    def differences(self):
+        for value in self.after.values():
+            old = self._last(self.old.get(value.key, ()), value.strand)
+            if old is None or self._last(self.new[value.key], value.strand) is not value:
+                continue
+            worst = self._worst(old, value)
+            if worst is not None:
+                yield worst
+
+
+def compare_operators(before, after, floor):
+    """The `Difference`s of two stages in the order of the later run; None if operators were numbered anew between them.
+    `floor` is that of gradients: `compare.gradient_floor`.
+    """
+    pair = _Pair(before, after, floor)
+    return None if pair.is_renumbered() else list(pair.differences())
+
+
+@dataclass
+class Finding:
+    """What is said of a stage: the worst row beside eager, and the first fault, else the largest difference, among the
+    operators (None: not compared).
+    """
+
+    stage: str
+    compared: int = 0
+    row: object = None
+    difference: Difference | None = None
+    makers: list = field(default_factory=list)
+    error: str = ""
+    note: str = ""
+
+    @property
+    def differs(self):
+        by_operator = self.difference is not None and self.difference.used > 1
+        return bool(self.error) or by_operator or (self.row is not None and not self.row.passed)
+
+
+@dataclass
+class _Run:
+    """Of a stage: the values of its operators, by step."""
+
+    stage: str
+    operators: list
+
+
+def _makers(values, value):
+    """What the stage itself has put in front of an operator: a change of form, a slice."""
+    made, seen, left = [], set(), list(value.operands)
+    while left:
+        number = left.pop()
+        if number in seen or number not in values:
+            continue
+        seen.add(number)
+        if values[number].id < 0:
+            made.append(values[number])
+            left += values[number].operands
+    return sorted(made, key=lambda maker: maker.number)
+
+
+def _judge_operators(finding, before, after, floor):
+    for step, (old, new) in enumerate(zip(before.operators, after.operators, strict=True)):
+        differences = compare_operators(old, new, floor)
+        if differences is None:
+            finding.note = "operators have other numbers than before: only results are compared"
+            return
+        finding.compared += len(differences)
+        fault = next((each for each in differences if each.used > 1), None)
+        largest = fault or max(differences, key=lambda each: each.used, default=None)
+        if fault or (
+            largest and (not finding.difference or largest.used > finding.difference.used)
+        ):
+            finding.difference = largest
+        if fault:
+            finding.makers = _makers(new, fault.value)
+            finding.note = f"in step {step}"
+            return
+
+
+class Bisection:
+    """Runs stages in order, each beside the one before, and all beside eager."""
+
+    def __init__(self, subject, seed, folder):
+        self.subject, self.seed, self.folder = subject, seed, Path(folder)
+        self.floor = max(gradient_floor(step) for step in subject.expected.gradients)
+        self.before = None
+
+    def run_stage(self, stage, text):
+        """The `Finding` of a stage, the IR behind which is `text`."""
+        ir, finding = self.folder / f"{stage}.mlir", Finding(stage)
+        ir.write_text(text)
+        paths = []
+
+        def operators(number):
+            paths.append(self.folder / f"{stage}.{number}.safetensors")
+            return paths[-1]
+
+        subject = self.subject
+        try:
+            history = run_reference(
+                subject.module, ir, subject.batches, self.seed, self.folder, operators
+            )
+        except RunError as error:
+            finding.error = str(error)
+            return finding
+        run = _Run(stage, [read_operators(path) for path in paths])
+        if self.before:
+            _judge_operators(finding, self.before, run, self.floor)
+        self.before = run
+        for path in paths:
+            path.unlink()
+        finding.row = worst(judge(subject, history))
+        return finding
+
+    def run_program(self, history):
+        """The `Finding` of a compiled run."""
+        return Finding("emit", row=worst(judge(self.subject, history)))

@@ -1,0 +1,133 @@
+"""The command `bisect`: faults planted into the IR of one stage are found at their operator."""
+
+import re
+
+import pytest
+from tandem.__main__ import main
+from tandem.capture.export import export
+from tandem.capture.model_file import load_model_file
+from tandem.session.compile import compile_text
+
+MODEL = """
+import torch
+from torch import nn
+import torch.nn.functional as F
+PRESETS = {"only": {}}
+def loss(m, batch): return F.cross_entropy(m(batch[0]), batch[1])
+def batches():
+    torch.manual_seed(0)
+    while True:
+        yield torch.randn(8, 6), torch.randint(0, 3, (8,))
+def model(): return nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3))
+def optimizer(m): return torch.optim.Adam(m.parameters(), lr=0.01)
+"""
+WORDS = ["--mesh", "data=2", "--micro", "2", "--steps", "1"]
+
+
+@pytest.fixture
+def model(tmp_path):
+    path = tmp_path / "m.py"
+    path.write_text(MODEL)
+    return str(path)
+
+
+@pytest.fixture
+def bisect(model, capsys):
+    """The status and the lines of `bisect`."""
+
+    def bisect(*words):
+        status = main(["bisect", model, *WORDS, *words])
+        captured = capsys.readouterr()
+        return status, (captured.out + captured.err).splitlines()
+
+    return bisect
+
+
+@pytest.fixture
+def plant(model, tmp_path):
+    """--from for a stage, in whose IR one place was changed."""
+
+    def plant(stage, pattern, text):
+        file = load_model_file(model, dtype="float64")
+        made = file.make_model(0)
+        batch = file.batches(1)[0]
+        module = export(made, file.loss, file.make_optimizer(made), batch, True)
+        ir = compile_text(module.mlir, model, mesh="data=2", micro=2, stop_after=stage).ir[-1][1]
+        edited, count = re.subn(pattern, text, ir, count=1)
+        assert count == 1, f"{stage} has no {pattern}"
+        path = tmp_path / f"{stage}.mlir"
+        path.write_text(edited)
+        return ["--from", f"{stage}={path}"]
+
+    return plant
+
+
+def test_says_that_nothing_differs(bisect):
+    status, lines = bisect()
+    assert status == 0
+    stages = [line.split()[0] for line in lines[:-1]]
+    assert stages == [
+        "capture",
+        "import",
+        "plan",
+        "shard",
+        "localize",
+        "duplex",
+        "schedule",
+        "emit",
+    ]
+    assert lines[-1].startswith(
+        "bisect: nothing differs; the largest difference of an operator: nn."
+    )
+
+
+@pytest.mark.parametrize(
+    "stage, pattern, text, before, operator",
+    [
+        # A wrong constant: the derivative of a mean.
+        ("plan", r"dense<-1\.0\d*e\+00>", "dense<-2.0>", "import", "nn.constant"),
+        # Operands of a difference that have changed places.
+        ("localize", r"nn\.sub (%\w+), (%\w+)", r"nn.sub \2, \1", "shard", "nn.sub"),
+        # A slice that begins elsewhere.
+        (
+            "duplex",
+            r"(nn\.slice .*)start = 2 : i64, stop = 4",
+            r"\1start = 1 : i64, stop = 3",
+            "localize",
+            "nn.matmul",
+        ),
+        # Another operator.
+        ("schedule", r"nn\.relu", "nn.neg", "duplex", "nn.neg"),
+    ],
+)
+def test_finds_the_operator(bisect, plant, stage, pattern, text, before, operator):
+    status, lines = bisect(*plant(stage, pattern, text))
+    assert status == 1
+    found = next(line for line in lines if line.startswith("bisect: "))
+    assert found.startswith(f"bisect: {stage} differs first from {before}: {operator} at "), lines
+    assert "m.py:" in found or "optimizer.0" in found
+
+
+def test_finds_a_wrong_kernel(bisect, plant):
+    edited = plant("lower", r"(sched\.view %arg\d+ \{offset = )12", r"\g<1>6")
+    status, lines = bisect(*edited)
+    assert status == 1
+    assert any(line.startswith("bisect: emit differs first") for line in lines), lines
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["--from", "plan"], "--from is 'plan', expected STAGE=FILE"),
+        (["--from", "plan=absent.mlir"], "absent.mlir: No such file or directory"),
+        (["--steps", "0"], "--steps is 0, expected at least 1"),
+        (["--from", "plans=FILE"], "unknown stage 'plans', expected one of import,"),
+    ],
+)
+def test_bad_input_is_one_line(bisect, tmp_path, words, message):
+    file = tmp_path / "some.mlir"
+    file.write_text("module {}")
+    status, lines = bisect(*[word.replace("FILE", str(file)) for word in words])
+    assert status == 1
+    assert len(lines) == 1
+    assert message in lines[0]
