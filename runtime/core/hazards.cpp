@@ -14,6 +14,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "core/access.h"
+#include "core/coordinates.h"
 #include "core/text.h"
 #include "core/verify.h"
 
@@ -110,8 +111,9 @@ struct Event {
 
 class HazardVerifier {
 public:
-  HazardVerifier(const Program &program, int64_t rank)
-      : program(program), rank(rank),
+  HazardVerifier(const Program &program, int64_t rank,
+                 const CoordinateUses *only)
+      : program(program), rank(rank), only(only),
         rankProgram(program.rankPrograms[program.rankToProgram[size_t(rank)]]),
         known(program.queues.size()), queues(program.queues.size()),
         events(rankProgram.numEvents) {}
@@ -126,6 +128,8 @@ private:
   Status touch(const Command &command, const Access &access);
   Status touchBytes(const Command &command, const Access &access, int64_t begin,
                     int64_t bytes);
+  Status touchRange(const Command &command, const Access &access, int64_t begin,
+                    int64_t end);
   Status checkRange(const Command &command, const Access &access,
                     const Range &range) const;
   Status conflict(const Command &command, const Access &access, uint32_t queue,
@@ -136,6 +140,8 @@ private:
 
   const Program &program;
   const int64_t rank;
+  /// Null: looks at all. Else at what depends on coordinates.
+  const CoordinateUses *only;
   const RankProgram &rankProgram;
   std::vector<Clock> known;
   std::vector<std::vector<const Command *>> queues;
@@ -194,9 +200,8 @@ Status HazardVerifier::checkRange(const Command &command, const Access &access,
 
 /// What moves is an iteration's own, so the first pass has compared it with all
 /// that there is to compare it with.
-Status HazardVerifier::touchBytes(const Command &command, const Access &access,
-                                  int64_t begin, int64_t bytes) {
-  int64_t end = begin + bytes;
+Status HazardVerifier::touchRange(const Command &command, const Access &access,
+                                  int64_t begin, int64_t end) {
   Ranges &ranges = spaces[{access.ref->space, access.ref->index}];
   cover(ranges, begin, end);
   bool isChecked = isFurther && access.ref->offset.perIteration;
@@ -214,6 +219,21 @@ Status HazardVerifier::touchBytes(const Command &command, const Access &access,
   if (access.write)
     write(ranges, begin, {end, number, command.queue}, access.defines);
   return Status::success();
+}
+
+/// Of the bytes, those that are looked at.
+Status HazardVerifier::touchBytes(const Command &command, const Access &access,
+                                  int64_t begin, int64_t bytes) {
+  int64_t end = begin + bytes;
+  if (!only)
+    return touchRange(command, access, begin, end);
+  Status status = Status::success();
+  for (const ByteRange &own :
+       only->bytesOf(access.ref->space, access.ref->index))
+    if (status.ok() && own.begin < end && begin < own.end)
+      status = touchRange(command, access, std::max(begin, own.begin),
+                          std::min(end, own.end));
+  return status;
 }
 
 Status HazardVerifier::touch(const Command &command, const Access &access) {
@@ -282,6 +302,8 @@ Status HazardVerifier::visit(const Command &command) {
     --checksLeft[&command], --numChecksLeft;
     raise(checked, queue, number);
   }
+  if (only && !only->touches(command))
+    return Status::success();
   for (const Access &access : accessesOf(command)) {
     Status status = touch(command, access);
     if (status.ok() && access.write && access.ref->space == Space::Argument)
@@ -335,7 +357,8 @@ Status HazardVerifier::checkUpdate(const Command &command,
 Status HazardVerifier::checkResults() {
   for (const Result &result : program.results) {
     if (result.place.space != Space::Result ||
-        !holds(program, result.form, rank))
+        !holds(program, result.form, rank) ||
+        (only && only->bytesOf(Space::Result, result.place.index).empty()))
       continue;
     int64_t at = 0;
     for (const auto &[begin, range] :
@@ -376,8 +399,9 @@ Status HazardVerifier::verify() {
 }
 } // namespace
 
-Status verifyHazards(const Program &program, int64_t rank) {
-  return HazardVerifier(program, rank).verify();
+Status verifyHazards(const Program &program, int64_t rank,
+                     const CoordinateUses *only) {
+  return HazardVerifier(program, rank, only).verify();
 }
 
 } // namespace tandem::rt

@@ -8,6 +8,7 @@
 
 #include "core/verify.h"
 #include "core/access.h"
+#include "core/coordinates.h"
 #include "core/text.h"
 #include "tandem_rt/wholes.h"
 
@@ -239,25 +240,6 @@ Status verifyDeclarations(const Program &program) {
 }
 
 namespace {
-/// The axes that offsets of a rank program look at.
-std::set<uint32_t> usedAxes(const RankProgram &rankProgram) {
-  std::set<uint32_t> axes;
-  auto add = [&](const Affine &value) {
-    for (const CoordinateTerm &term : value.terms)
-      axes.insert(term.axis);
-  };
-  for (const Command *command : rankProgram.listing()) {
-    for (const Access &access : accessesOf(*command))
-      add(access.ref->offset);
-    if (const auto *transfer = std::get_if<Transfer>(&command->operation))
-      axes.insert(transfer->axis);
-    if (const auto *launch = std::get_if<Launch>(&command->operation))
-      for (const Affine &scalar : launch->scalars)
-        add(scalar);
-  }
-  return axes;
-}
-
 /// Those of all arguments and results.
 std::vector<AxisPoint> pointsOf(const Program &program) {
   std::vector<AxisPoint> points;
@@ -269,45 +251,58 @@ std::vector<AxisPoint> pointsOf(const Program &program) {
   return points;
 }
 
+/// A rank that is verified.
+struct Sample {
+  int64_t rank = 0;
+  /// Null: the first of those that differ only in what depends on coordinates.
+  const CoordinateUses *only = nullptr;
+};
+
 /// Ranks of which each other one has the commands and, where they matter, the
 /// coordinates.
-std::vector<int64_t> differentRanks(const Program &program) {
-  std::vector<std::set<uint32_t>> axes;
-  for (const RankProgram &rankProgram : program.rankPrograms) {
-    axes.push_back(usedAxes(rankProgram));
-    for (const AxisPoint &at : pointsOf(program))
-      axes.back().insert(at.axis);
-  }
-  std::set<std::vector<int64_t>> seen;
-  std::vector<int64_t> ranks;
+std::vector<Sample> chooseSamples(const Program &program,
+                                  const std::vector<CoordinateUses> &uses) {
+  std::set<uint32_t> holding;
+  for (const AxisPoint &at : pointsOf(program))
+    holding.insert(at.axis);
+  std::set<std::vector<int64_t>> seen, seenHolding;
+  std::vector<Sample> samples;
   for (int64_t rank = 0; rank < program.numRanks(); ++rank) {
     uint32_t own = program.rankToProgram[size_t(rank)];
     std::vector<int64_t> point = program.coordinates(rank), key = {own};
-    for (uint32_t axis : axes[own])
-      if (axis < point.size()) // what is not, verifyCommands() refuses
-        key.push_back(point[axis]);
+    auto add = [&](const std::set<uint32_t> &axes) {
+      for (uint32_t axis : axes)
+        if (axis < point.size()) // what is not, verifyCommands() refuses
+          key.push_back(point[axis]);
+    };
+    add(holding);
+    bool isFirst = seenHolding.insert(key).second;
+    add(uses[own].axes);
     if (seen.insert(key).second)
-      ranks.push_back(rank);
+      samples.push_back({rank, isFirst ? nullptr : &uses[own]});
   }
-  return ranks;
+  return samples;
 }
 } // namespace
 
 Status verifyProgram(const Program &program) {
   if (Status status = verifyDeclarations(program); !status.ok())
     return status;
-  std::vector<int64_t> ranks = differentRanks(program);
-  for (int64_t rank : ranks)
-    if (Status status = verifyCommands(program, rank); !status.ok())
+  std::vector<CoordinateUses> uses;
+  for (const RankProgram &rankProgram : program.rankPrograms)
+    uses.emplace_back(program, rankProgram);
+  std::vector<Sample> samples = chooseSamples(program, uses);
+  for (auto [rank, only] : samples)
+    if (Status status = verifyCommands(program, rank, only); !status.ok())
       return status;
   if (Status status = verifyMeetings(program); !status.ok())
     return status;
   if (Status status = verifyVerdicts(program); !status.ok())
     return status;
-  for (int64_t rank : ranks) {
+  for (auto [rank, only] : samples) {
     Status status = verifyMovement(program, rank);
     if (status.ok())
-      status = verifyHazards(program, rank);
+      status = verifyHazards(program, rank, only);
     if (!status.ok())
       return status;
   }

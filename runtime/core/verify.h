@@ -13,6 +13,8 @@
 
 namespace tandem::rt {
 
+class CoordinateUses;
+
 /// Bounds of what one process can hold; they keep products in 64 bits.
 inline constexpr int64_t kMaxRanks = int64_t(1) << 20;
 inline constexpr int64_t kMaxBytes = int64_t(1) << 50;
@@ -25,8 +27,10 @@ Status verifyDeclarations(const Program &program);
 /// Every extent is 0 to kMaxExtent, and the whole at most kMaxBytes.
 Status verifyShape(const Shape &shape);
 
-/// Each command by itself, for the rank that runs it.
-Status verifyCommands(const Program &program, int64_t rank);
+/// Each command by itself, for the rank that runs it. With `only`, of a rank
+/// whose program was verified for another one, what depends on coordinates.
+Status verifyCommands(const Program &program, int64_t rank,
+                      const CoordinateUses *only = nullptr);
 
 /// Ranks that meet do so in one order, with one meaning, and none waits for
 /// itself through others: in the order of the listings, all come to their ends.
@@ -37,8 +41,9 @@ Status verifyMeetings(const Program &program);
 Status verifyVerdicts(const Program &program);
 
 /// Events, hazards between queues and between iterations, reads before writes,
-/// and checks before updates.
-Status verifyHazards(const Program &program, int64_t rank);
+/// and checks before updates. `only` as in verifyCommands().
+Status verifyHazards(const Program &program, int64_t rank,
+                     const CoordinateUses *only = nullptr);
 
 /// In each body, what moves from one iteration to the next is an iteration's
 /// own.

@@ -10,6 +10,7 @@
 #include "core/attention.h"
 #include "core/collective.h"
 #include "core/convolution.h"
+#include "core/coordinates.h"
 #include "core/gemm.h"
 #include "core/text.h"
 #include "core/verify.h"
@@ -29,7 +30,7 @@ public:
         rankProgram(program.rankPrograms[program.rankToProgram[size_t(rank)]]),
         point(program.coordinates(rank)) {}
 
-  Status verify();
+  Status verify(const CoordinateUses *only);
 
 private:
   Status verifyNumbers();
@@ -434,17 +435,18 @@ Status CommandVerifier::verifyNumbers() {
   return Status::success();
 }
 
-Status CommandVerifier::verify() {
+Status CommandVerifier::verify(const CoordinateUses *only) {
   Status status = verifyNumbers();
   for (const Command &command : rankProgram.commands)
-    if (status.ok())
+    if (status.ok() && (!only || only->looksAt(command)))
       status = verifyCommand(command);
   return status;
 }
 } // namespace
 
-Status verifyCommands(const Program &program, int64_t rank) {
-  return CommandVerifier(program, rank).verify();
+Status verifyCommands(const Program &program, int64_t rank,
+                      const CoordinateUses *only) {
+  return CommandVerifier(program, rank).verify(only);
 }
 
 } // namespace tandem::rt

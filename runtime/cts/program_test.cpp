@@ -107,6 +107,20 @@ TEST(Verify, AnOverlapOfOneByteIsAHazard) {
   p.expect("command 100 'produce' of rank 0 writes arena 0 [79, 95)");
 }
 
+/// What is wrong on a further rank of the same commands alone.
+TEST(Verify, HazardsThatDependOnCoordinates) {
+  HandOver p;
+  Command early = p.commands()[kProduce];
+  early.id = 100;
+  std::get<Copy>(early.operation).destination.offset = Affine(128, {{0, -49}});
+  p.commands().insert(p.commands().begin() + kWaitSum, early);
+  p.expect("command 100 'produce' of rank 2 writes arena 0 [79, 95)");
+  HandOver q;
+  q.op<Copy>(kConsume).source.offset = Affine(64, {{0, 4}});
+  q.expect("command 6 'consume' of rank 2 reads arena 0 [68, 84), which "
+           "nothing wrote before");
+}
+
 TEST(Verify, TwoReadersAreNoHazard) {
   HandOver p;
   Command second = p.commands()[kConsume];
