@@ -184,4 +184,74 @@ std::string printSimulation(const SimulationReport &report) {
   return report.seconds > 0 ? text + printRates(report) : text;
 }
 
+//===----------------------------------------------------------------------===//
+// JSON
+//===----------------------------------------------------------------------===//
+
+/// In quotation marks. Names come from users' files.
+static std::string quote(const std::string &text) {
+  std::string quoted = "\"";
+  for (char letter : text)
+    if (letter == '"' || letter == '\\')
+      quoted += {'\\', letter};
+    else if (static_cast<unsigned char>(letter) < ' ')
+      quoted += format("\\u%04x", static_cast<unsigned>(letter));
+    else
+      quoted += letter;
+  return quoted + "\"";
+}
+
+/// `[...]`, or `{...}` for entries with a name.
+template <typename List, typename Print>
+static std::string join(const char *ends, const List &list, Print print) {
+  std::string text;
+  for (const auto &entry : list)
+    text += (text.empty() ? "" : ", ") + print(entry);
+  return ends[0] + text + ends[1];
+}
+
+static std::string printQueueJson(const TimelineHead &head,
+                                  const QueueTimes &queue) {
+  return format("{\"rank\": %lld, \"queue\": ",
+                static_cast<long long>(queue.rank)) +
+         quote(head.queues[queue.queue].name) +
+         format(", \"busy\": %.9g, \"idle\": %.9g, \"exposed\": %.9g}",
+                queue.busy, queue.idle, queue.exposed);
+}
+
+static std::string printMemoryJson(const SimulationReport::Memory &memory) {
+  return format("{\"rank\": %lld, \"room\": %lld, \"held\": %lld, \"fixed\": "
+                "%lld, \"peak\": %lld}",
+                static_cast<long long>(memory.rank),
+                static_cast<long long>(memory.room),
+                static_cast<long long>(memory.use.held),
+                static_cast<long long>(memory.use.fixed),
+                static_cast<long long>(memory.use.peak));
+}
+
+std::string printSimulationJson(const SimulationReport &report) {
+  const TimelineHead &head = report.simulated.timeline.head;
+  std::string text = "{\"from\": " + quote(head.predictedFrom);
+  text += ",\n \"mesh\": " + join("{}", head.mesh, [](const Axis &axis) {
+            return quote(axis.name) + ": " + std::to_string(axis.size);
+          });
+  text +=
+      format(",\n \"ranks\": %zu, \"simulated\": %zu",
+             report.simulated.equalTo.size(), report.simulated.ranks.size());
+  text += format(",\n \"seconds\": %.9g, \"steps\": ", report.seconds) +
+          join("[]", report.steps,
+               [](double seconds) { return format("%.9g", seconds); });
+  text += format(",\n \"items\": %lld, \"item_name\": ",
+                 static_cast<long long>(report.items)) +
+          quote(report.itemName);
+  text += format(",\n \"mfu\": %.9g, \"cost\": %.9g", report.utilization,
+                 report.cost);
+  text += ",\n \"queues\": " +
+          join("[]", report.queues, [&](const QueueTimes &queue) {
+            return printQueueJson(head, queue);
+          });
+  text += ",\n \"memory\": " + join("[]", report.memory, printMemoryJson);
+  return text + "}\n";
+}
+
 } // namespace tandem

@@ -12,9 +12,12 @@
 #include "tandem/Search/Watch.h"
 #include "tandem/Support/TextFile.h"
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
+#include <unistd.h>
 
 using namespace tandem;
 using namespace tandem::cost;
@@ -264,7 +267,22 @@ static int run(Arguments &arguments) {
   return printResult(*problem, arguments, result, seconds.count());
 }
 
+/// A sweep compiles, and draws a page: both are Python's.
+static int sweep(char **words) {
+  std::vector<char *> command;
+  for (const char *word : {"python3", "-m", "tandem", "sweep"})
+    command.push_back(const_cast<char *>(word));
+  for (; *words; ++words)
+    command.push_back(*words);
+  command.push_back(nullptr);
+  execvp(command[0], command.data());
+  return fail(std::string("cannot run 'python3 -m tandem sweep': ") +
+              std::strerror(errno));
+}
+
 int main(int argc, char **argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "sweep")
+    return sweep(argv + 2);
   Arguments arguments;
   std::string error;
   if (!parseArguments(argc, argv, arguments, error))

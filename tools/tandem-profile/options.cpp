@@ -36,7 +36,8 @@ writes the file.
                    cluster file
   --quick          measure fewer sizes, for a few seconds
   --show FILE      measure nothing; print the prices of a cluster file for
-                   computation and collectives
+                   computation and collectives; with -o write the file, with the
+                   values of --set in place of its own
   --mesh AXES      --show: the mesh to price (one axis over all devices)
   --price FILE     measure nothing; write the seconds of a Program's commands,
                    priced by --cluster, as input for tandem-run --times
@@ -101,6 +102,9 @@ static Status check(const Options &options) {
     return status;
   if (prices && shows)
     return Status::error("--price beside --show, expected one of the two");
+  if (shows && !options.output.empty() && !options.mesh.empty())
+    return Status::error("--mesh beside --show with -o, which writes a cluster "
+                         "file; expected one of the two");
   if (!shows && !options.mesh.empty())
     return Status::error("--mesh stands with --show only, see --help");
   if (!shows && !prices && !options.values.empty())

@@ -271,11 +271,10 @@ static const rt::FileKind kClusterFile{
       return cost::parseCluster(std::string(begin), "", ignored).has_value();
     }};
 
-static Status write(const std::string &text, const std::string &path) {
+Status writeCluster(const std::string &text, const std::string &path) {
   std::string error;
   if (!cost::parseCluster(text, "cluster", error))
-    return Status::error("internal error: what was measured does not read "
-                         "back: " +
+    return Status::error("internal error: a cluster file does not read back: " +
                          error);
   if (path.empty()) {
     std::cout << text << std::flush;
@@ -318,8 +317,8 @@ static Status profileTo(const Options &options, const std::string &path) {
   Profiler profiler(options, std::move(*job), *processes);
   if (Status status = profiler.run(); !status.ok() || !writes)
     return status;
-  return write(getHeader(options, ranks, *processes) + print(profiler.get()),
-               path);
+  return writeCluster(
+      getHeader(options, ranks, *processes) + print(profiler.get()), path);
 }
 
 Status profile(const Options &options) {

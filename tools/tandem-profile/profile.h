@@ -16,6 +16,9 @@ namespace tandem::profile {
 /// does.
 rt::Status profile(const Options &options);
 
+/// Writes a cluster file, to standard output without a path.
+rt::Status writeCluster(const std::string &text, const std::string &path);
+
 } // namespace tandem::profile
 
 #endif // TANDEM_TOOLS_TANDEM_PROFILE_PROFILE_H

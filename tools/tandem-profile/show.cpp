@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "show.h"
+#include "profile.h"
 #include "tandem/Cost/Cluster.h"
 #include <charconv>
 #include <cstdio>
@@ -73,6 +74,8 @@ Status show(const Options &options) {
   auto cluster = readCluster(options.show, error, options.values);
   if (!cluster)
     return Status::error(error);
+  if (!options.output.empty())
+    return writeCluster(cost::print(*cluster), options.output);
   std::vector<Axis> axes;
   std::string mesh = options.mesh.empty()
                          ? "all=" + std::to_string(cluster->getNumDevices())

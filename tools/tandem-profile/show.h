@@ -12,7 +12,8 @@
 
 namespace tandem::profile {
 
-/// Prints devices, limits, and the price of each collective on each axis.
+/// Prints devices, limits, and the price of each collective on each axis; with
+/// -o writes the cluster file as it is after --set.
 rt::Status show(const Options &options);
 
 } // namespace tandem::profile

@@ -30,6 +30,7 @@ a step takes and why (docs/clusters.md).
   --straggler RANK=FACTOR
                    the commands of a rank take so many times longer; may be repeated
   --trace FILE     write a timeline of all ranks (docs/timelines.md)
+  --json FILE      write the numbers as JSON (docs/clusters.md)
   --help           print this text
 )";
 }
@@ -99,6 +100,8 @@ Status parseOne(Arguments &arguments, Options &options) {
     return arguments.takeValue(options.cluster);
   if (name == "--trace")
     return arguments.takeValue(options.trace);
+  if (name == "--json")
+    return arguments.takeValue(options.json);
   if (name == "--steps")
     return arguments.takeNumber(1, kMostSteps, simulation.steps);
   if (name == "--jitter")

@@ -26,12 +26,25 @@ static Status writeTrace(const Simulated &simulated, const std::string &path) {
   return file.finish();
 }
 
+static const FileKind kSimulationFile{
+    "the numbers of a simulation",
+    [](std::string_view begin) { return begin.starts_with("{\"from\": "); }};
+
+static Status writeJson(const SimulationReport &report,
+                        const std::string &path) {
+  NewFile file(path, kSimulationFile);
+  file.stream() << printSimulationJson(report);
+  return file.finish();
+}
+
 Status run(const Options &options) {
-  if (!options.trace.empty())
-    if (Status status = checkOutput(options.trace, kTimelineFile,
-                                    {options.program, options.cluster});
-        !status.ok())
-      return status;
+  for (auto [path, kind] : {std::pair(&options.trace, &kTimelineFile),
+                            std::pair(&options.json, &kSimulationFile)})
+    if (!path->empty())
+      if (Status status =
+              checkOutput(*path, *kind, {options.program, options.cluster});
+          !status.ok())
+        return status;
   Expected<Bytes> bytes = readFile(options.program);
   if (!bytes.ok())
     return bytes.status();
@@ -42,6 +55,9 @@ Status run(const Options &options) {
   if (!report.ok())
     return report.status();
   std::fputs(printSimulation(*report).c_str(), stdout);
+  if (!options.json.empty())
+    if (Status status = writeJson(*report, options.json); !status.ok())
+      return status;
   return options.trace.empty() ? Status::success()
                                : writeTrace(report->simulated, options.trace);
 }

@@ -70,6 +70,9 @@ simulateProgram(std::string_view bytes, const std::string &cluster,
 /// For people: a table of the queues of each rank that was simulated.
 std::string printSimulation(const SimulationReport &report);
 
+/// The same for programs: docs/clusters.md lists the fields.
+std::string printSimulationJson(const SimulationReport &report);
+
 } // namespace tandem
 
 #endif // TANDEM_PREDICTION_PREDICTION_H

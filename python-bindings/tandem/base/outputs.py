@@ -36,6 +36,9 @@ CHECKPOINT = Kind(
     "the index of a checkpoint", lambda head: head.startswith(b'{"format": "tandem checkpoint"')
 )
 EXPLANATION = Kind("an explanation", lambda head: head.startswith(b'{\n  "mesh": '))
+PAGE_HEAD = "<!DOCTYPE html>\n<!-- A report of Tandem -->\n"
+PAGE = Kind("a page of a report", lambda head: head.startswith(PAGE_HEAD.encode()))
+SWEEP = Kind("a table of a sweep", lambda head: head.startswith(b'{\n "sweep": '))
 TIMELINE = Kind("a timeline", lambda head: head.startswith(b'{"displayTimeUnit":"ms","tandem":'))
 
 

@@ -14,8 +14,6 @@ from ..errors import TimelineError
 from . import bounds, memory, plans, points, text, timeline
 from .steps import read_step
 
-_HEAD = "<!DOCTYPE html>\n<!-- A report of Tandem -->\n"
-PAGE = outputs.Kind("a page of a report", lambda head: head.startswith(_HEAD.encode()))
 _LARGEST = 10**7  # bytes
 _MOST_RANKS = 8
 
@@ -157,19 +155,25 @@ def _plan_sections(content):
 
 def make_page(content):
     """The page as a text."""
-    script, divs = components(_figures(content))
     title, line = _title(content)
     notes = "".join(
         text.note(f"of rank {entry['rank']} events are missing: {entry['why']}")
         for entry in content.report["missing"]
     )
-    body = "".join(f"<h2>{escape(head)}</h2>\n{html}\n" for head, html in _sections(content, divs))
+    notes += f'<p class="note">Program <code>{escape(content.report["program"])}</code></p>\n'
+    return render(title, line, notes, _figures(content), lambda divs: _sections(content, divs))
+
+
+def render(title, line, notes, figures, sections):
+    """A page as a text. `sections(divs)` are its headings with HTML, `divs` the figures by their names."""
+    script, divs = components(figures) if figures else ("", {})
+    body = "".join(f"<h2>{escape(head)}</h2>\n{html}\n" for head, html in sections(divs))
     library = Resources(mode="inline", components=["bokeh"]).render_js()
     page = (
-        f'{_HEAD}<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>\n'
+        f'{outputs.PAGE_HEAD}<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>\n'
         f"<style>{_file('page.css')}</style>\n{library}\n<script>{_file('page.js')}</script>\n{script}\n"
         f"</head><body><h1>{escape(title)}</h1>\n<p>{escape(line)}</p>\n{notes}"
-        f'<p class="note">Program <code>{escape(content.report["program"])}</code></p>\n{body}</body></html>\n'
+        f"{body}</body></html>\n"
     )
     if len(page) > _LARGEST:
         raise TimelineError(
@@ -186,6 +190,6 @@ def page_of(timelines, predicted=None, program=None, plan=None, explanation=None
 
 def write_page(path, timelines, files, **more):
     """Writes the page of `Content(timelines, **files, **more)`."""
-    outputs.check_place(path, PAGE, [*timelines, *files.values()])
+    outputs.check_place(path, outputs.PAGE, [*timelines, *files.values()])
     page = page_of(timelines, **files, **more)
     outputs.write(path, lambda part: part.write_text(page))

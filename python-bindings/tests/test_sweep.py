@@ -1,0 +1,106 @@
+"""`python -m tandem sweep`: rows, the table as JSON, the page, and bad input."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tandem.__main__ import main
+from tandem.commands._sweep import candidates
+
+ROOT = Path(__file__).resolve().parents[2]
+CLUSTER = """name: pair
+kinds:
+  A: {rates: {f32: 10 TFLOP/s}, memory: {size: 2 GiB, bandwidth: 500 GB/s}, overhead: 5 us, price: 2 USD/h}
+nodes:
+  - {count: 1, devices: {A: 2}}
+link:
+  node: {latency: 5 us, bandwidth: 100 GB/s, per: device}
+  network: {latency: 10 us, bandwidth: 10 Gbit/s, per: node}
+"""
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sweep")
+    (folder / "cluster.yaml").write_text(CLUSTER)
+    step = folder / "step.mlir"
+    assert (
+        main(
+            [
+                "export",
+                str(ROOT / "examples" / "gpt.py"),
+                "--preset",
+                "tiny",
+                "--meta",
+                "-o",
+                str(step),
+            ]
+        )
+        == 0
+    )
+    return folder
+
+
+def sweep(folder, *words):
+    return main(["sweep", f"{folder}/step.mlir", "--cluster", f"{folder}/cluster.yaml", *words])
+
+
+def test_a_sweep_has_a_row_for_each_point(files, capsys):
+    table, page = files / "sweep.json", files / "sweep.html"
+    words = ["--devices=2..4", "--bandwidth=1,100Gbit", "--plans=zero,pipeline"]
+    assert sweep(files, *words, f"--json={table}", f"--html={page}") == 0
+    rows = json.loads(table.read_text())["rows"]
+    points = [(row["devices"], row["bandwidth"]) for row in rows if row["plan"] == "zero"]
+    assert points == [(2, ""), (4, "1 Gbit/s"), (4, "100 Gbit/s")]
+    assert len(rows) == 2 * len(points)
+    slow, fast = (row for row in rows if row["plan"] == "zero" and row["devices"] == 4)
+    assert slow["seconds"] > fast["seconds"] > 0
+    for row in rows:
+        assert row["cost"] == pytest.approx(row["seconds"] * row["devices"] * 2 / 3600)
+        assert row["rate"] == pytest.approx(16 * 16 / row["seconds"])
+        assert row["items"] == "tokens" and row["fits"] and row["peak"] > 0
+    assert page.read_text().startswith("<!DOCTYPE html>") and "pipe=2" in page.read_text()
+    assert len(capsys.readouterr().out.splitlines()) == 1 + len(rows)
+
+
+def test_a_batch_that_does_not_divide_is_a_row(files, capsys):
+    assert sweep(files, "--devices=64", "--plans=zero") == 1
+    captured = capsys.readouterr()
+    assert "does not divide" in captured.out
+    assert captured.err == "tandem sweep: no plan is possible on any of these clusters\n"
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["--devices=8..2"], "expected the smaller number first"),
+        (["--devices=many"], "expected numbers as 8..1024 or 8,12,16"),
+        (["--bandwidth=10"], "expected bandwidths"),
+        (["--plans=fastest"], "expected search, zero, tensor-parallel, pipeline"),
+    ],
+)
+def test_wrong_options(files, capsys, words, message):
+    with pytest.raises(SystemExit):
+        sweep(files, *words)
+    assert message in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_wrong_files(files, capsys):
+    assert main(["sweep", "none.mlir", "--cluster", f"{files}/cluster.yaml"]) == 1
+    assert main(["sweep", f"{files}/step.mlir", "--cluster", "none.yaml"]) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        "tandem sweep: error: cannot read 'none.mlir': No such file or directory",
+        "tandem sweep: error: cannot read 'none.yaml': No such file or directory",
+    ]
+
+
+def test_meshes_use_all_devices():
+    for plan in ("zero", "tensor-parallel", "pipeline"):
+        found = list(candidates(plan, 24, 8, 48, None, 1))
+        assert found
+        for candidate in found:
+            sizes = [int(part.partition("=")[2]) for part in candidate.mesh.split(",")]
+            product = 1
+            for size in sizes:
+                product *= size
+            assert product == 24
