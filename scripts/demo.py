@@ -1,7 +1,7 @@
 """demo: trains a mixture-of-experts BERT on four ranks and in PyTorch, and shows hidden communication.
 
-Writes the captured step, the plan with its explanation, the Program and a picture of its timeline to demo/ (or to the
-given folder).
+Writes the captured step, the plan with its explanation, the Program, a picture of its timeline and a report page to demo/
+(or to the given folder).
 """
 
 import os
@@ -120,6 +120,17 @@ def train_in_tandem(folder, step, batches):
         return train("Tandem", batches, lambda _, batch: step(batch))
 
 
+def write_page(folder, compiled):
+    """The report of the training, as a page."""
+    from tandem import page
+
+    plan, html = folder / "duplex.plan.txt", folder / "report.html"
+    plan.write_text(compiled.plan)
+    files = dict(predicted=folder / "duplex.json", program=folder / "duplex.tdm", plan=plan)
+    page(folder / "timeline.json", html, **files)
+    return html
+
+
 def train_in_torch(file, model, optimizer, batches, random_calls):
     import torch
     from tandem import random
@@ -158,6 +169,9 @@ def main():
         "timeline.json": "what the four ranks did here, sharing this machine's cores: https://ui.perfetto.dev",
     }.items():
         print(f"  {name:14} {what}")
+    print(
+        f"what each rank did, beside its prediction, for a browser: {write_page(folder, compiled)}"
+    )
     return 0
 
 
