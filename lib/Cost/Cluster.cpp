@@ -24,6 +24,18 @@ int64_t Cluster::getNumDevices() const {
   return devices;
 }
 
+std::vector<NodeLinks> Cluster::getLinks() const {
+  auto choose = [](const std::optional<Link> &own,
+                   const std::optional<Link> &other) {
+    return own ? &*own : other ? &*other : nullptr;
+  };
+  std::vector<NodeLinks> links;
+  for (const NodeGroup &group : nodes)
+    links.insert(links.end(), group.count,
+                 {choose(group.node, node), choose(group.network, network)});
+  return links;
+}
+
 std::vector<int64_t> Cluster::getMemory() const {
   std::vector<int64_t> memory;
   for (const NodeGroup &group : nodes)
@@ -78,6 +90,7 @@ private:
   void readNodes(const TextNode &node);
   void readNodeGroup(const TextNode &node);
   std::optional<Link> readLink(const TextNode &links, const char *level);
+  void checkLinks(const std::string &place);
   void readLinks(const TextNode &root);
   void readInterference(const TextNode &node);
   void readMeasured(const TextNode &node);
@@ -89,6 +102,7 @@ private:
   std::string &error;
   Cluster cluster;
   /// Of each measured time.
+  std::vector<std::string> groupPlaces;
   std::vector<std::string> operatorPlaces, collectivePlaces;
 };
 } // namespace
@@ -285,8 +299,15 @@ void Reader::readKinds(const TextNode &node) {
 void Reader::readNodeGroup(const TextNode &node) {
   if (!isMapping(node, "'count' and 'devices'"))
     return;
-  checkKeys(node, {"count", "devices"});
+  checkKeys(node, {"count", "devices", "link"});
   NodeGroup &group = cluster.nodes.emplace_back();
+  groupPlaces.push_back(node.place);
+  if (const TextNode *links = node.find("link");
+      links && isMapping(*links, "'node' and 'network'")) {
+    checkKeys(*links, {"node", "network"});
+    group.node = readLink(*links, "node");
+    group.network = readLink(*links, "network");
+  }
   group.count = static_cast<int64_t>(get(node, "count", Quantity::Count));
   const char *expected = "a number per kind, such as {V100: 8}";
   const TextNode *devices = require(node, "devices", expected);
@@ -345,18 +366,38 @@ void Reader::readLinks(const TextNode &root) {
     cluster.node = readLink(*links, "node");
     cluster.network = readLink(*links, "network");
   }
-  const std::string &place = links ? links->place : root.place;
+  checkLinks(links ? links->place : root.place);
+}
+
+/// All nodes have the links that they need, their own or those of all.
+void Reader::checkLinks(const std::string &place) {
   int64_t numNodes = 0;
-  bool hasNeighbours = false;
+  bool someOwn = false;
   for (const NodeGroup &group : cluster.nodes) {
     numNodes += group.count;
-    hasNeighbours |= group.devices.size() > 1 || group.devices.empty() ||
-                     group.devices[0].second > 1;
+    someOwn |= group.node || group.network;
   }
-  if (hasNeighbours && !cluster.node)
-    fail(place, "no link 'node'", "one, as nodes have several devices");
-  if (numNodes > 1 && !cluster.network)
-    fail(place, "no link 'network'", "one, as there are several nodes");
+  for (size_t i = 0; i < cluster.nodes.size(); ++i) {
+    const NodeGroup &group = cluster.nodes[i];
+    bool hasNeighbours = group.devices.size() > 1 || group.devices.empty() ||
+                         group.devices[0].second > 1;
+    const char *missing = hasNeighbours && !cluster.node && !group.node ? "node"
+                          : numNodes > 1 && !cluster.network && !group.network
+                              ? "network"
+                              : nullptr;
+    if (!missing)
+      continue;
+    if (someOwn && !group.devices.empty())
+      return fail(groupPlaces[i],
+                  "nodes of kind '" +
+                      cluster.kinds[group.devices[0].first].name +
+                      "' that no link '" + missing + "' reaches",
+                  "one under their 'link', or under that of all nodes");
+    return fail(place, std::string("no link '") + missing + "'",
+                hasNeighbours && !cluster.node && !group.node
+                    ? "one, as nodes have several devices"
+                    : "one, as there are several nodes");
+  }
 }
 
 void Reader::readInterference(const TextNode &node) {
@@ -429,7 +470,11 @@ void Reader::readMeasuredCollective(const TextNode &node) {
          "at least 2, as one alone does not communicate");
   measured.bytes = std::llround(get(node, "bytes", Quantity::Bytes));
   measured.seconds = get(node, "time", Quantity::Time);
-  if (!(measured.isNetwork ? cluster.network : cluster.node))
+  auto hasLink = [&](const NodeGroup &group) {
+    return (measured.isNetwork ? group.network : group.node).has_value();
+  };
+  if (!(measured.isNetwork ? cluster.network : cluster.node) &&
+      std::none_of(cluster.nodes.begin(), cluster.nodes.end(), hasLink))
     fail(node.place,
          std::string("link '") + (measured.isNetwork ? "network" : "node") +
              "'",

@@ -88,6 +88,8 @@ namespace {
 struct AxisTraffic {
   /// Most members of a group in one node, and most nodes of a group.
   int64_t mostInNode = 1, mostNodes = 1;
+  /// Of the links of these groups, those with the largest latency.
+  const Link *node = nullptr, *network = nullptr;
   /// s/B of one member's ring volume.
   double ring = 0;
   /// s/B of bytes / n^2, what one member sends to another in an all-to-all.
@@ -110,14 +112,14 @@ private:
   void addShare(AxisTraffic &traffic, const Groups &groups, int64_t size,
                 unsigned node, int64_t members) const;
 
-  const Cluster &cluster;
   unsigned numNodes = 0;
   /// Node of each device.
   std::vector<unsigned> nodes;
+  std::vector<NodeLinks> links;
 };
 } // namespace
 
-Placement::Placement(const Cluster &cluster) : cluster(cluster) {
+Placement::Placement(const Cluster &cluster) : links(cluster.getLinks()) {
   for (const NodeGroup &group : cluster.nodes)
     for (int64_t i = 0; i < group.count; ++i, ++numNodes)
       for (auto [kind, count] : group.devices)
@@ -151,19 +153,24 @@ void Placement::addShare(AxisTraffic &traffic, const Groups &groups,
     traffic.ring = std::max(traffic.ring, 1 / bandwidth);
     traffic.pair = std::max(traffic.pair, numPairs / bandwidth);
   };
+  auto keep = [](const Link *&slowest, const Link &link) {
+    if (!slowest || slowest->latency < link.latency)
+      slowest = &link;
+  };
   double all = static_cast<double>(members);
   if (members > 1) {
-    double sharing = cluster.node->isPerDevice
-                         ? 1
-                         : static_cast<double>(groups.talking[node]);
-    add(cluster.node->bandwidth / sharing, all - 1);
+    const Link &link = *links[node].node;
+    double sharing =
+        link.isPerDevice ? 1 : static_cast<double>(groups.talking[node]);
+    add(link.bandwidth / sharing, all - 1);
+    keep(traffic.node, link);
   }
   if (members < size) {
-    double links = cluster.network->isPerDevice
-                       ? all
-                       : 1 / static_cast<double>(groups.crossing[node]);
-    add(cluster.network->bandwidth * links,
-        all * (static_cast<double>(size) - all));
+    const Link &link = *links[node].network;
+    double number =
+        link.isPerDevice ? all : 1 / static_cast<double>(groups.crossing[node]);
+    add(link.bandwidth * number, all * (static_cast<double>(size) - all));
+    keep(traffic.network, link);
   }
 }
 
@@ -194,18 +201,18 @@ static int getSteps(int64_t n) {
 }
 
 /// The formulas of Cluster.h.
-static void setFormulas(const Cluster &cluster, const AxisTraffic &traffic,
-                        Axis &axis) {
+static void setFormulas(const AxisTraffic &traffic, Axis &axis) {
   bool crosses = traffic.mostNodes > 1;
   double n = static_cast<double>(axis.size);
   double latency = 0;
   if (traffic.mostInNode > 1)
-    latency += getSteps(traffic.mostInNode) * cluster.node->latency;
+    latency += getSteps(traffic.mostInNode) * traffic.node->latency;
   if (crosses)
-    latency += getSteps(traffic.mostNodes) * cluster.network->latency;
+    latency += getSteps(traffic.mostNodes) * traffic.network->latency;
   double ring = traffic.ring * (n - 1) / n;
-  double oneStep = crosses ? cluster.network->latency : cluster.node->latency;
-  axis.queue = crosses ? cluster.network->queue : cluster.node->queue;
+  const Link &outermost = crosses ? *traffic.network : *traffic.node;
+  double oneStep = outermost.latency;
+  axis.queue = outermost.queue;
   auto set = [&](Change kind, double latency, double secondsPerByte) {
     axis.rates[static_cast<unsigned>(kind)] = {latency, secondsPerByte};
   };
@@ -284,7 +291,7 @@ bool tandem::cost::priceMesh(const Cluster &cluster, std::vector<Axis> &axes,
     axis->rates = {};
     if (axis->size > 1) {
       AxisTraffic traffic = placement.getTraffic(axis->size, stride);
-      setFormulas(cluster, traffic, *axis);
+      setFormulas(traffic, *axis);
       replaceByMeasured(cluster, traffic.mostNodes > 1, *axis);
     }
     stride *= axis->size;

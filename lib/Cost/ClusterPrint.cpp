@@ -58,6 +58,21 @@ static void print(std::ostream &out, const DeviceKind &kind) {
     out << "    price: " << printQuantity(kind.price, Quantity::Price) << "\n";
 }
 
+static void print(std::ostream &out, const std::string &indent,
+                  const char *level, const std::optional<Link> &link) {
+  if (!link)
+    return;
+  out << indent << level << ":\n"
+      << indent << "  latency: " << printQuantity(link->latency, Quantity::Time)
+      << "\n"
+      << indent
+      << "  bandwidth: " << printQuantity(link->bandwidth, Quantity::Bandwidth)
+      << "\n"
+      << indent << "  per: " << (link->isPerDevice ? "device" : "node") << "\n";
+  if (link->queue)
+    out << indent << "  queue: " << link->queue << "\n";
+}
+
 static void print(std::ostream &out, const Cluster &cluster,
                   const NodeGroup &group) {
   out << "  - count: " << group.count << "\n    devices: {";
@@ -65,19 +80,10 @@ static void print(std::ostream &out, const Cluster &cluster,
     out << (i ? ", " : "") << quote(cluster.kinds[group.devices[i].first].name)
         << ": " << group.devices[i].second;
   out << "}\n";
-}
-
-static void print(std::ostream &out, const char *level,
-                  const std::optional<Link> &link) {
-  if (!link)
-    return;
-  out << "  " << level
-      << ":\n    latency: " << printQuantity(link->latency, Quantity::Time)
-      << "\n    bandwidth: "
-      << printQuantity(link->bandwidth, Quantity::Bandwidth)
-      << "\n    per: " << (link->isPerDevice ? "device" : "node") << "\n";
-  if (link->queue)
-    out << "    queue: " << link->queue << "\n";
+  if (group.node || group.network)
+    out << "    link:\n";
+  print(out, "      ", "node", group.node);
+  print(out, "      ", "network", group.network);
 }
 
 static void print(std::ostream &out, const MeasuredOperator &measured) {
@@ -122,8 +128,8 @@ std::string tandem::cost::print(const Cluster &cluster) {
     ::print(out, cluster, group);
   if (cluster.node || cluster.network)
     out << "link:\n";
-  ::print(out, "node", cluster.node);
-  ::print(out, "network", cluster.network);
+  ::print(out, "  ", "node", cluster.node);
+  ::print(out, "  ", "network", cluster.network);
   out << "interference:\n  computation: "
       << printQuantity(cluster.computeSlowdown, Quantity::Factor)
       << "\n  collective: "

@@ -62,21 +62,21 @@ void ClusterMachine::placeRanks() {
 
 /// A link that the devices of a node share is a bus: it has no direction.
 void ClusterMachine::addLinks() {
-  auto add = [&](const std::optional<cost::Link> &link, bool hasDirections,
-                 std::vector<Pair> &pairs) {
+  links = cluster.getLinks();
+  auto add = [&](auto getLink, bool isNetwork, std::vector<Pair> &pairs) {
     for (size_t rank = 0; rank < nodes.size(); ++rank) {
-      bool isShared = rank > 0 && nodes[rank] == nodes[rank - 1] && link &&
-                      !link->isPerDevice;
-      if (isShared) {
+      const cost::Link *link = getLink(nodes[rank]);
+      bool isShared = link && !link->isPerDevice;
+      if (isShared && rank > 0 && nodes[rank] == nodes[rank - 1]) {
         pairs.push_back(pairs.back());
         continue;
       }
       uint32_t out = numLinks++;
-      pairs.push_back({out, hasDirections ? numLinks++ : out});
+      pairs.push_back({out, isNetwork || !isShared ? numLinks++ : out});
     }
   };
-  add(cluster.node, !cluster.node || cluster.node->isPerDevice, inside);
-  add(cluster.network, true, network);
+  add([&](unsigned node) { return links[node].node; }, false, inside);
+  add([&](unsigned node) { return links[node].network; }, true, network);
 }
 
 std::vector<uint32_t> ClusterMachine::linksOf(int64_t rank) const {
@@ -142,9 +142,9 @@ void ClusterMachine::addUses(const std::vector<int64_t> &members,
     double far = part.bytes * (isPairs ? (n - m) / (n * n) : ring / m);
     for (int64_t member : own) {
       if (m > 1)
-        add(inside[member], near, cluster.node->bandwidth);
+        add(inside[member], near, links[node].node->bandwidth);
       if (m < n)
-        add(network[member], far, cluster.network->bandwidth);
+        add(network[member], far, links[node].network->bandwidth);
     }
   }
 }
@@ -170,15 +170,17 @@ Movement ClusterMachine::moveBetween(int64_t from, int64_t to,
                                      const Transfer &op) const {
   bool isNear = nodes[from] == nodes[to];
   const auto &pairs = isNear ? inside : network;
-  double bandwidth =
-      isNear ? cluster.node->bandwidth : cluster.network->bandwidth;
+  const cost::NodeLinks &near = links[nodes[from]], &far = links[nodes[to]];
   auto bytes =
-      static_cast<double>(numElements(op.shape) * elementBytes(op.type));
-  double seconds = bytes * getScale(op.axis, Change::AllGather) / bandwidth;
+      static_cast<double>(numElements(op.shape) * elementBytes(op.type)) *
+      getScale(op.axis, Change::AllGather);
+  auto getSeconds = [&](const cost::NodeLinks &ends) {
+    return bytes / (isNear ? ends.node : ends.network)->bandwidth;
+  };
   Movement movement{priceTransfer(axes[op.axis]).latency,
-                    {{{pairs[from].out, seconds}}}};
+                    {{{pairs[from].out, getSeconds(near)}}}};
   if (pairs[to].in != pairs[from].out)
-    movement.phases.front().push_back({pairs[to].in, seconds});
+    movement.phases.front().push_back({pairs[to].in, getSeconds(far)});
   return movement;
 }
 

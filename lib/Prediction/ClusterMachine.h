@@ -79,6 +79,8 @@ private:
   const cost::Cluster &cluster;
   /// By rank.
   std::vector<unsigned> kinds, nodes;
+  /// By node.
+  std::vector<cost::NodeLinks> links;
   /// By rank: inside of its node, and between nodes.
   std::vector<Pair> inside, network;
   /// By rank program, its listing; by kind too, the seconds of each command.

@@ -35,6 +35,8 @@
 // and log2 (n / m) of the network's, rounded up each; that of an all-to-all is
 // of the outermost link.
 //
+// Nodes with links of their own: the slowest link of a group decides.
+//
 // Devices of several kinds: the slowest kind decides, for each operator anew;
 // the smallest memory is the limit.
 //
@@ -72,14 +74,6 @@ struct DeviceKind {
   bool operator==(const DeviceKind &) const = default;
 };
 
-/// Nodes that are alike.
-struct NodeGroup {
-  int64_t count = 0;
-  /// Kind (index into `Cluster::kinds`) and number of it in each node.
-  std::vector<std::pair<unsigned, int64_t>> devices;
-  bool operator==(const NodeGroup &) const = default;
-};
-
 /// The links of a level.
 struct Link {
   double latency = 0;   // s, of one step
@@ -90,6 +84,16 @@ struct Link {
   /// The communication queue of collectives whose outermost level this is.
   unsigned queue = 0;
   bool operator==(const Link &) const = default;
+};
+
+/// Nodes that are alike.
+struct NodeGroup {
+  int64_t count = 0;
+  /// Kind (index into `Cluster::kinds`) and number of it in each node.
+  std::vector<std::pair<unsigned, int64_t>> devices;
+  /// Of their own, in place of the cluster's.
+  std::optional<Link> node, network;
+  bool operator==(const NodeGroup &) const = default;
 };
 
 /// A measured time of an operator.
@@ -115,12 +119,17 @@ struct MeasuredCollective {
 /// rises with the bytes, as those of a cluster have to.
 bool rises(const std::vector<MeasuredCollective> &points);
 
+struct NodeLinks {
+  const Link *node = nullptr, *network = nullptr;
+};
+
 struct Cluster {
   std::string name;
   std::vector<DeviceKind> kinds;
   /// In the order in which ranks are dealt out: node by node.
   std::vector<NodeGroup> nodes;
-  /// Inside a node, and between nodes; there where they are needed.
+  /// Inside a node, and between nodes; there where they are needed, and nodes
+  /// have none of their own.
   std::optional<Link> node, network;
   /// a and b of the cost's definition: how many times longer computation takes
   /// beside a collective, and the collective beside computation.
@@ -132,6 +141,9 @@ struct Cluster {
   bool operator==(const Cluster &) const = default;
 
   int64_t getNumDevices() const;
+  /// The links of each node, in the order of ranks. Null where none is needed.
+  /// Two nodes are joined by the slower one of their links `network`.
+  std::vector<NodeLinks> getLinks() const;
   /// What each device has for tensors, in the order of ranks; B.
   std::vector<int64_t> getMemory() const;
 };

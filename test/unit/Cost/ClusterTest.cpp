@@ -167,7 +167,7 @@ TEST(ClusterTest, UnknownKeys) {
   EXPECT_EQ(
       getError("count: 1, devices: {slow: 2}", "count: 1, device: {slow: 2}"),
       "c.yaml:15: found unknown key 'device', expected one of count, "
-      "devices");
+      "devices, link");
   EXPECT_EQ(getError("per: device", "for: device"),
             "c.yaml:18: found unknown key 'for', expected one of latency, "
             "bandwidth, per, queue");
@@ -435,4 +435,39 @@ TEST(ClusterTest, DocumentedExample) {
   ASSERT_TRUE(cluster);
   EXPECT_EQ(cluster->getNumDevices(), 8);
   EXPECT_EQ(cluster->collectives.size(), 1u);
+}
+
+/// Nodes with links of their own, beside those of all.
+TEST(ClusterTest, ReadsLinksOfNodes) {
+  std::string text = kText;
+  std::string from = "{count: 1, devices: {slow: 1, fast: 1}}";
+  text.replace(text.find(from), from.size(),
+               "{count: 1, devices: {slow: 1, fast: 1}, link: {network: "
+               "{latency: 20 us, bandwidth: 250 MB/s, per: node}}}");
+  auto cluster = parse(text);
+  ASSERT_TRUE(cluster);
+  std::vector<NodeLinks> links = cluster->getLinks();
+  ASSERT_EQ(links.size(), 2u);
+  EXPECT_EQ(links[0].network->bandwidth, 1e9);
+  EXPECT_EQ(links[1].network->bandwidth, 250e6);
+  EXPECT_EQ(links[1].node->bandwidth, 1e10);
+  EXPECT_EQ(parse(print(*cluster)), cluster);
+  // The slowest link of a group decides.
+  std::vector<Axis> axes(2);
+  axes[0].size = axes[1].size = 2;
+  axes[0].name = "data";
+  axes[1].name = "model";
+  std::string error;
+  cluster->collectives.clear();
+  ASSERT_TRUE(priceMesh(*cluster, axes, error)) << error;
+  EXPECT_NEAR(axes[0].rates[0].secondsPerByte, 0.5 * 2 / 250e6, 1e-15);
+  EXPECT_EQ(getError("{count: 1, devices: {slow: 1, fast: 1}}\nlink:\n  node: "
+                     "{latency: 5 us, bandwidth: 80 Gbit/s, per: device}\n  "
+                     "network: {latency: 20 us, bandwidth: 1 GB/s, per: node, "
+                     "queue: 1}\n",
+                     "{count: 1, devices: {slow: 1, fast: 1}, link: {node: "
+                     "{latency: 1 us, bandwidth: 1 GB/s, per: node}}}\n"),
+            "c.yaml:15: found nodes of kind 'slow' that no link 'node' "
+            "reaches, expected one under their 'link', or under that of all "
+            "nodes");
 }
