@@ -17,7 +17,7 @@ namespace tandem {
 const char *const kUsage =
     "usage: tandem-plan PROBLEM [--search hidup|oases|tandem|ilp|exhaustive] "
     "[options]\n"
-    "       tandem-plan --partition CUTS [options]\n"
+    "       tandem-plan --partition CUTS|--layouts LAYOUTS [options]\n"
     "       tandem-plan sweep STEP.mlir --cluster FILE [options]\n"
     "A sweep plans and simulates a step on many clusters: it runs the command\n"
     "'python3 -m tandem sweep' (docs/what-if.md). Else:\n"
@@ -25,6 +25,9 @@ const char *const kUsage =
     "--problem-out (docs/plan-files.md).\n"
     "  --search NAME          the algorithm (tandem)\n"
     "  --partition CUTS       search which layers form which section of a "
+    "pipeline\n"
+    "  --layouts LAYOUTS      search degrees, microbatches, nodes and cuts of "
+    "a "
     "pipeline\n"
     "                         (docs/pipelines.md#choosing)\n"
     "  --check PLAN           verify this plan instead of searching one\n"
@@ -121,6 +124,7 @@ static std::vector<Option> getOptions(Arguments &arguments) {
   return {takeText("--search", "hidup, oases, tandem, ilp or exhaustive",
                    arguments.search),
           takeText("--partition", "a problem of cuts", arguments.partition),
+          takeText("--layouts", "a problem of layouts", arguments.layouts),
           takeText("--check", "a plan", arguments.check),
           takeText("--replan", "a plan", arguments.replan),
           {"--start", 1, "a plan",
@@ -192,9 +196,11 @@ static std::string findConflict(const std::set<std::string_view> &given) {
       {{"--check", "--replan", "--compare"},
        {"--replan", "--compare", "--search", "--start", "--stages", "--gap"}},
       {{"--compare"}, {"--explain", "--json", "--fail-on-replicate", "-o"}},
-      {{"--partition"},
-       {"--search", "--replan", "--start", "--compare", "--stages", "--gap",
-        "--json", "--fail-on-replicate", "--without"}},
+      {{"--partition", "--layouts"},
+       {"--partition", "--layouts", "--search", "--replan", "--start",
+        "--compare", "--stages", "--gap", "--json", "--fail-on-replicate",
+        "--without"}},
+      {{"--layouts"}, {"--check"}},
       {{"--check"}, {"-o"}}};
   for (const auto &[names, others] : exclusive)
     for (std::string_view name : names)
@@ -219,7 +225,7 @@ static bool searchesNothing(const std::set<std::string_view> &given) {
 
 static std::string check(const Arguments &arguments,
                          const std::set<std::string_view> &given) {
-  bool isOfPipeline = given.count("--partition");
+  bool isOfPipeline = given.count("--partition") || given.count("--layouts");
   if (isOfPipeline && !arguments.problem.empty())
     return "found the problem '" + arguments.problem +
            "' beside that of a pipeline, expected one of the two";

@@ -14,8 +14,8 @@ namespace tandem {
 
 struct Arguments {
   std::string problem, search = "tandem", check, replan, output, json;
-  /// A problem of cuts, in place of `problem`.
-  std::string partition;
+  /// A problem of cuts, or of layouts, in place of `problem`.
+  std::string partition, layouts;
   std::vector<std::string> starts, compared;
   bool printsProblem = false, printsUsage = false, explains = false;
   /// Bytes; negative is no limit.

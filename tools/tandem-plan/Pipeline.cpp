@@ -7,7 +7,7 @@
 
 #include "Pipeline.h"
 #include "tandem/Orders/Simulate.h"
-#include "tandem/Search/Pipeline/Cuts.h"
+#include "tandem/Search/Pipeline/Layouts.h"
 #include "tandem/Support/TextFile.h"
 #include <algorithm>
 #include <chrono>
@@ -113,5 +113,26 @@ int tandem::runPartition(const Arguments &arguments) {
     printf("# optimal\n");
   else
     printGap(result.cost, result.lowerBound);
+  return 0;
+}
+
+int tandem::runLayouts(const Arguments &arguments) {
+  std::string error;
+  std::optional<std::string> text = readFile(arguments.layouts, error);
+  if (!text)
+    return fail(error);
+  auto problem = parseLayoutProblem(*text, arguments.layouts, error);
+  if (!problem)
+    return fail(error);
+  std::vector<LayoutResult> results =
+      searchLayouts(*problem, arguments.options.timeLimit);
+  if (results.empty() || results.front().cut.empty())
+    return fail(arguments.layouts + ": no layout fits: " +
+                (results.empty() ? "the batch divides into none"
+                                 : print(results.front().layout) + ": " +
+                                       results.front().why));
+  if (!arguments.explains)
+    results.resize(1);
+  fputs(print(results).c_str(), stdout);
   return 0;
 }

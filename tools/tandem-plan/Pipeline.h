@@ -14,6 +14,8 @@ namespace tandem {
 
 /// The exit status of `tandem-plan --partition`.
 int runPartition(const Arguments &arguments);
+/// Of `tandem-plan --layouts`.
+int runLayouts(const Arguments &arguments);
 
 } // namespace tandem
 

@@ -293,5 +293,7 @@ int main(int argc, char **argv) {
   }
   if (!arguments.partition.empty())
     return runPartition(arguments);
+  if (!arguments.layouts.empty())
+    return runLayouts(arguments);
   return run(arguments);
 }

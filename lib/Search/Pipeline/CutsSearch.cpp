@@ -378,7 +378,7 @@ static CutResult searchExact(const CutProblem &problem) {
 }
 
 CutResult tandem::pipeline::searchCut(const CutProblem &problem,
-                                      double timeLimit) {
+                                      double timeLimit, CutEffort effort) {
   if (problem.accounting == CutAccounting::Amp)
     return searchExact(problem);
   CutResult result;
@@ -389,7 +389,9 @@ CutResult tandem::pipeline::searchCut(const CutProblem &problem,
   double rounds = double(problem.numMicrobatches) * problem.sectionsPerPoint;
   mover.start(Chooser(problem, rounds - 1).run());
   mover.start(getEqual(problem));
-  if (Cut none; countCuts(problem) <= kMostTried)
+  if (effort == CutEffort::Start && !mover.best.empty())
+    result.isOptimal = false;
+  else if (Cut none; countCuts(problem) <= kMostTried)
     result.isOptimal =
         mover.tryAll(none, static_cast<unsigned>(problem.layers.size()));
   else

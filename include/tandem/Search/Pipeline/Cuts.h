@@ -129,8 +129,13 @@ std::optional<orders::Order> makeOrder(const CutProblem &problem,
 std::string findExcess(const CutProblem &problem, const Cut &cut,
                        const std::optional<orders::Order> &order);
 
+/// Of `tandem`: the cut by equation 4 or equal parts as they are, or as far as
+/// the search goes.
+enum class CutEffort : uint8_t { Start, Full };
+
 /// The best cut that is found in `timeLimit` seconds; 0 is no limit.
-CutResult searchCut(const CutProblem &problem, double timeLimit = 0);
+CutResult searchCut(const CutProblem &problem, double timeLimit = 0,
+                    CutEffort effort = CutEffort::Full);
 
 /// Whether a result has all layers in sections, fits, and costs what it says.
 /// Knows nothing of the search. Else false, with one line in `error`.

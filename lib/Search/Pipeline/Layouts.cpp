@@ -1,0 +1,303 @@
+//===- Layouts.cpp - what a layout costs ----------------------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tandem/Search/Pipeline/Layouts.h"
+#include "tandem/Orders/Simulate.h"
+#include <algorithm>
+#include <numeric>
+
+using namespace tandem;
+using namespace tandem::pipeline;
+
+namespace {
+/// Where ranks lie, and what the links between them take.
+class Ranks {
+public:
+  Ranks(const LayoutProblem &problem, const Layout &layout);
+
+  unsigned getNode(unsigned point, unsigned data, unsigned model) const {
+    return nodes[(point * layout.data + data) * layout.model + model];
+  }
+  /// The kinds of a point's devices, each once.
+  std::vector<unsigned> getKinds(unsigned point) const;
+  /// s/B and latency of the ring in which devices share layers of a point.
+  cost::ChangeRate getModelRing(unsigned point) const;
+  /// Of the rings in which a point sums its gradients.
+  cost::ChangeRate getDataRing(unsigned point) const;
+  /// From a point to another one, by all its devices at once.
+  cost::ChangeRate getTransfer(unsigned from, unsigned to) const;
+  double getMemory(unsigned point) const;
+
+private:
+  using Hops = std::vector<std::pair<unsigned, unsigned>>;
+  cost::ChangeRate getSlowest(const Hops &hops) const;
+  const cost::Link &getLink(unsigned from, unsigned to, unsigned &owner) const;
+  unsigned getFirst(unsigned point) const {
+    return point * layout.data * layout.model;
+  }
+
+  const LayoutProblem &problem;
+  const Layout &layout;
+  std::vector<cost::NodeLinks> links;
+  /// By rank.
+  std::vector<unsigned> nodes, kinds;
+};
+} // namespace
+
+Ranks::Ranks(const LayoutProblem &problem, const Layout &layout)
+    : problem(problem), layout(layout), links(problem.cluster.getLinks()) {
+  std::vector<const cost::NodeGroup *> groups;
+  for (const cost::NodeGroup &group : problem.cluster.nodes)
+    groups.insert(groups.end(), group.count, &group);
+  std::vector<unsigned> order = layout.nodes;
+  if (order.empty()) {
+    order.resize(groups.size());
+    std::iota(order.begin(), order.end(), 0);
+  }
+  for (unsigned node : order)
+    for (auto [kind, count] : groups[node]->devices) {
+      nodes.insert(nodes.end(), count, node);
+      kinds.insert(kinds.end(), count, kind);
+    }
+}
+
+std::vector<unsigned> Ranks::getKinds(unsigned point) const {
+  auto begin = kinds.begin() + getFirst(point);
+  std::vector<unsigned> own(begin, begin + layout.data * layout.model);
+  std::sort(own.begin(), own.end());
+  own.erase(std::unique(own.begin(), own.end()), own.end());
+  return own;
+}
+
+double Ranks::getMemory(unsigned point) const {
+  double least = kUnlimited;
+  for (unsigned kind : getKinds(point)) {
+    const cost::DeviceKind &device = problem.cluster.kinds[kind];
+    least = std::min(
+        least, static_cast<double>(device.memorySize - device.memoryReserved));
+  }
+  return least;
+}
+
+/// The slower end of a hop, and its node.
+const cost::Link &Ranks::getLink(unsigned from, unsigned to,
+                                 unsigned &owner) const {
+  owner = from;
+  if (from == to)
+    return *links[from].node;
+  if (links[to].network->bandwidth < links[from].network->bandwidth)
+    owner = to;
+  return *links[owner].network;
+}
+
+/// All hops take place at once. Those of one node share what its devices share,
+/// in each direction.
+cost::ChangeRate Ranks::getSlowest(const Hops &hops) const {
+  cost::ChangeRate slowest;
+  for (auto [from, to] : hops) {
+    unsigned owner = from;
+    const cost::Link &link = getLink(from, to, owner);
+    double sharing = 1;
+    if (!link.isPerDevice)
+      sharing = static_cast<double>(
+          std::count_if(hops.begin(), hops.end(), [&](auto other) {
+            bool isSame = (other.first == other.second) == (from == to);
+            return isSame &&
+                   (owner == from ? other.first : other.second) == owner;
+          }));
+    slowest.latency = std::max(slowest.latency, link.latency);
+    slowest.secondsPerByte =
+        std::max(slowest.secondsPerByte, sharing / link.bandwidth);
+  }
+  return slowest;
+}
+
+/// Of an all-reduce of n members: 2 (n - 1) steps of bytes / n each.
+static cost::ChangeRate makeRing(cost::ChangeRate hop, unsigned size) {
+  double steps = 2.0 * (size - 1);
+  return {steps * hop.latency, steps / size * hop.secondsPerByte};
+}
+
+cost::ChangeRate Ranks::getModelRing(unsigned point) const {
+  Hops hops;
+  for (unsigned data = 0; data < layout.data; ++data)
+    for (unsigned i = 0; i < layout.model; ++i)
+      hops.emplace_back(getNode(point, data, i),
+                        getNode(point, data, (i + 1) % layout.model));
+  return layout.model > 1 ? makeRing(getSlowest(hops), layout.model)
+                          : cost::ChangeRate();
+}
+
+cost::ChangeRate Ranks::getDataRing(unsigned point) const {
+  Hops hops;
+  for (unsigned model = 0; model < layout.model; ++model)
+    for (unsigned i = 0; i < layout.data; ++i)
+      hops.emplace_back(getNode(point, i, model),
+                        getNode(point, (i + 1) % layout.data, model));
+  return layout.data > 1 ? makeRing(getSlowest(hops), layout.data)
+                         : cost::ChangeRate();
+}
+
+cost::ChangeRate Ranks::getTransfer(unsigned from, unsigned to) const {
+  Hops hops;
+  for (unsigned data = 0; data < layout.data; ++data)
+    for (unsigned model = 0; model < layout.model; ++model)
+      hops.emplace_back(getNode(from, data, model), getNode(to, data, model));
+  return getSlowest(hops);
+}
+
+//===----------------------------------------------------------------------===//
+// The problem of cuts
+//===----------------------------------------------------------------------===//
+
+/// Seconds of a pass of `rows` rows, of which those of one row on one device
+/// and on those that share it are known.
+static double scale(double one, double shared, double ring, unsigned devices,
+                    unsigned rows) {
+  double work = one / devices;
+  double latency = std::max(0.0, shared - work - ring);
+  return rows * (work + ring) + latency;
+}
+
+/// On the slowest kind of a point.
+static LayerCost getCost(const LayoutProblem &problem, const Layout &layout,
+                         const std::vector<unsigned> &kinds,
+                         cost::ChangeRate rate, const ModelLayer &layer) {
+  double ring = layer.reduced * rate.secondsPerByte;
+  double latency = layer.reduced > 0 ? rate.latency : 0;
+  LayerCost slowest;
+  for (unsigned kind : kinds) {
+    const std::string &name = problem.cluster.kinds[kind].name;
+    const LayerCost &one = layer.costs.at({name, 1});
+    auto found = layer.costs.find({name, layout.model});
+    auto get = [&](double LayerCost::*pass) {
+      double shared = found != layer.costs.end()
+                          ? found->second.*pass
+                          : one.*pass / layout.model + ring + latency;
+      double seconds =
+          scale(one.*pass, shared, ring, layout.model, layout.rows);
+      slowest.*pass = std::max(slowest.*pass, seconds);
+    };
+    get(&LayerCost::forward);
+    get(&LayerCost::input);
+    get(&LayerCost::weight);
+  }
+  return slowest;
+}
+
+std::optional<CutProblem>
+tandem::pipeline::makeCutProblem(const LayoutProblem &problem,
+                                 const Layout &layout, std::string &error) {
+  if (problem.layers.size() < size_t(layout.pipe) * layout.sectionsPerPoint) {
+    error = "has " + std::to_string(problem.layers.size()) +
+            " layers, expected one for each section";
+    return std::nullopt;
+  }
+  Ranks ranks(problem, layout);
+  CutProblem cuts;
+  cuts.accounting = problem.accounting;
+  cuts.schedule = layout.schedule;
+  cuts.numMicrobatches = problem.batch / (layout.data * layout.rows);
+  cuts.sectionsPerPoint = layout.sectionsPerPoint;
+  cuts.placement = orders::findSchedule(layout.schedule)->placement;
+  cuts.layers.resize(problem.layers.size());
+  // Each point is a kind of its own.
+  for (unsigned point = 0; point < layout.pipe; ++point) {
+    cuts.kinds.push_back("point" + std::to_string(point));
+    cuts.points.push_back({point, ranks.getMemory(point)});
+    std::vector<unsigned> kinds = ranks.getKinds(point);
+    cost::ChangeRate ring = ranks.getModelRing(point);
+    for (size_t i = 0; i < problem.layers.size(); ++i)
+      cuts.layers[i].costs.push_back(
+          getCost(problem, layout, kinds, ring, problem.layers[i]));
+  }
+  std::vector<cost::ChangeRate> transfers;
+  for (unsigned border = 1; border < cuts.getNumSections(); ++border)
+    transfers.push_back(
+        ranks.getTransfer(cuts.getPoint(border - 1), cuts.getPoint(border)));
+  for (size_t i = 0; i < problem.layers.size(); ++i) {
+    const ModelLayer &layer = problem.layers[i];
+    cuts.layers[i].weights = layer.weights * problem.states / layout.model;
+    cuts.layers[i].activations = layer.activations * layout.rows / layout.model;
+    for (cost::ChangeRate rate : transfers)
+      cuts.layers[i].comm.push_back(rate.latency + layer.bytes * layout.rows *
+                                                       rate.secondsPerByte);
+  }
+  return cuts;
+}
+
+//===----------------------------------------------------------------------===//
+// The price
+//===----------------------------------------------------------------------===//
+
+/// Seconds of the gradient sums of each section. Parameters that a section has
+/// twice are summed once.
+static void addSums(const LayoutProblem &problem, const Layout &layout,
+                    const Cut &cut, orders::Partition &partition) {
+  Ranks ranks(problem, layout);
+  unsigned begin = 0;
+  for (size_t i = 0; i < cut.size(); begin += cut[i++]) {
+    double bytes = 0;
+    for (unsigned layer = begin; layer < begin + cut[i]; ++layer) {
+      int tied = problem.layers[layer].tied;
+      if (tied < static_cast<int>(begin))
+        bytes += problem.layers[layer].weights;
+    }
+    cost::ChangeRate rate = ranks.getDataRing(partition.sections[i].point);
+    partition.sections[i].sum =
+        bytes > 0 ? rate.latency + bytes / layout.model * rate.secondsPerByte
+                  : 0;
+  }
+}
+
+/// What each device of a point holds.
+static std::vector<double> getHeld(const CutProblem &cuts, const Cut &cut,
+                                   const orders::Simulation &simulation) {
+  std::vector<double> held;
+  for (const orders::PointTime &point : simulation.points)
+    held.push_back(point.peak);
+  unsigned layer = 0;
+  for (unsigned i = 0; i < cut.size(); ++i)
+    for (unsigned end = layer + cut[i]; layer < end; ++layer)
+      held[cuts.getPoint(i)] += cuts.layers[layer].weights;
+  return held;
+}
+
+LayoutResult tandem::pipeline::priceLayout(const LayoutProblem &problem,
+                                           const Layout &layout,
+                                           CutEffort effort) {
+  LayoutResult result;
+  result.layout = layout;
+  auto cuts = makeCutProblem(problem, layout, result.why);
+  if (!cuts)
+    return result;
+  CutResult found = searchCut(*cuts, 0, effort);
+  if (!found.error.empty()) {
+    result.why = found.error;
+    return result;
+  }
+  orders::Partition partition = makePartition(*cuts, found.cut);
+  addSums(problem, layout, found.cut, partition);
+  std::string error;
+  auto order = makeOrder(*cuts, error);
+  orders::Simulation simulation = orders::simulate(partition, *order);
+  result.cut = found.cut;
+  result.held = getHeld(*cuts, found.cut, simulation);
+  result.bubble = simulation.getBubble();
+  result.pipeline = simulation.makespan;
+  result.seconds = simulation.end;
+  if (problem.accounting == CutAccounting::Amp) {
+    // Equations 2 and 4: sums come behind the pipeline.
+    result.pipeline = result.seconds = found.cost;
+    double longest = 0;
+    for (const orders::Section &section : partition.sections)
+      longest = std::max(longest, section.sum);
+    result.seconds += longest;
+  }
+  result.exposed = result.seconds - result.pipeline;
+  return result;
+}
