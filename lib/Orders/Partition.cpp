@@ -25,6 +25,24 @@ double tandem::orders::getSeconds(const Section &section, ActionKind kind) {
   return section.input + section.weight;
 }
 
+HeldChange tandem::orders::getHeldChange(const Section &section,
+                                         ActionKind kind) {
+  double activations = section.activations;
+  double kept = section.kept.value_or(activations);
+  double most = std::max(activations, kept);
+  switch (kind) {
+  case ActionKind::Forward:
+    return {activations, section.hasBackward ? 0 : -activations};
+  case ActionKind::BackwardInput:
+    return {most - activations, kept - most};
+  case ActionKind::BackwardWeight:
+    return {0, -kept};
+  case ActionKind::Backward:
+    break;
+  }
+  return {most - activations, -most};
+}
+
 static bool verifyPoints(const Partition &partition, std::string &error) {
   std::vector<bool> hasSection(partition.numPoints);
   for (const Section &section : partition.sections) {
@@ -145,9 +163,12 @@ std::optional<Partition> tandem::orders::inferPartition(const Order &order,
         isFound.resize(action.section + 1);
       if (!isFound[action.section]) {
         partition.sections.resize(isFound.size());
-        partition.sections[action.section] = {
-            point,        true, costs.forward, costs.input,
-            costs.weight, 1,    costs.sum};
+        Section &section = partition.sections[action.section];
+        section.point = point;
+        section.forward = costs.forward;
+        section.input = costs.input;
+        section.weight = costs.weight;
+        section.sum = costs.sum;
       }
       isFound[action.section] = true;
     }

@@ -28,10 +28,14 @@ std::string tandem::orders::print(const Partition &partition) {
     text += "section " + std::to_string(i) + " point " +
             std::to_string(section.point) + " F " +
             printNumber(section.forward);
-    if (section.hasBackward)
+    if (section.hasBackward && section.isSplit)
       text += " I " + printNumber(section.input) + " W " +
               printNumber(section.weight);
+    else if (section.hasBackward)
+      text += " B " + printNumber(section.input + section.weight);
     text += " activations " + printNumber(section.activations);
+    if (section.kept)
+      text += " kept " + printNumber(*section.kept);
     text += section.sum > 0 ? " sum " + printNumber(section.sum) + "\n" : "\n";
   }
   for (const Edge &edge : partition.edges)
@@ -143,20 +147,27 @@ bool PartitionReader::readSection() {
   if (words.size() < 3 || words[2] != "point")
     return expect(2, "'point'");
   if (!readIndex(3, section.point) ||
-      !readNumbers(4, {"F", "I", "W", "activations", "sum"}))
+      !readNumbers(4, {"F", "I", "W", "B", "activations", "kept", "sum"}))
     return false;
   if (!numbers.count("F"))
     return expect(words.size(), "the cost F");
   if (numbers.count("I") != numbers.count("W"))
     return expect(words.size(), "both I and W, or neither of them");
-  section.hasBackward = numbers.count("I");
+  section.isSplit = !numbers.count("B");
+  if (!section.isSplit && numbers.count("I"))
+    return expect(words.size(), "B alone, or I and W");
+  section.hasBackward = !section.isSplit || numbers.count("I");
   section.forward = get("F", 0);
-  section.input = get("I", 0);
+  section.input = get(section.isSplit ? "I" : "B", 0);
   section.weight = get("W", 0);
   section.activations = get("activations", section.activations);
+  if (numbers.count("kept"))
+    section.kept = get("kept", 0);
   section.sum = get("sum", 0);
   if (section.sum > 0 && !section.hasBackward)
     return expect(words.size(), "I and W beside the sum of gradients");
+  if (section.kept && !numbers.count("I"))
+    return expect(words.size(), "I and W beside what I keeps for W");
   partition.numPoints = std::max(partition.numPoints, section.point + 1);
   partition.sections.push_back(section);
   return true;

@@ -158,6 +158,8 @@ std::optional<Order> tandem::orders::parseOrder(std::string_view text,
                                                 std::string &error) {
   Order order;
   for (std::string_view line : splitLines(text)) {
+    if (line.starts_with('#'))
+      break;
     std::optional<std::vector<Action>> row = parseRow(line, error);
     if (!row) {
       error = std::string(name) + ":" +

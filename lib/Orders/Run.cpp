@@ -168,17 +168,11 @@ void tandem::orders::forEachHeld(
     const std::function<bool(const Action &, double)> &visit) {
   double held = 0;
   for (const Action &action : order.points[point]) {
-    const Section &section = partition.sections[action.section];
-    bool isForward = action.kind == ActionKind::Forward;
-    if (isForward)
-      held += section.activations;
+    HeldChange change =
+        getHeldChange(partition.sections[action.section], action.kind);
+    held += change.begin;
     if (!visit(action, held))
       return;
-    bool isLast = section.hasBackward
-                      ? action.kind == ActionKind::Backward ||
-                            action.kind == ActionKind::BackwardWeight
-                      : isForward;
-    if (isLast)
-      held -= section.activations;
+    held += change.end;
   }
 }

@@ -104,6 +104,10 @@ bool OrderVerifier::verifyEntry(Place place) {
     return fail(place, found + ", expected F alone: section " +
                            std::to_string(action.section) +
                            " has no backward pass");
+  if (!section.isSplit && (action.kind == ActionKind::BackwardInput ||
+                           action.kind == ActionKind::BackwardWeight))
+    return fail(place, found + ", expected B: section " +
+                           std::to_string(action.section) + " has no I and W");
   if (std::optional<Place> first = places.add(action, place))
     return fail(place, "found a second " + getName(place) +
                            ", the first one is entry " +
@@ -189,7 +193,8 @@ bool OrderVerifier::verifyHeld(unsigned point, double limit) {
   unsigned index = 0;
   bool fits = true;
   forEachHeld(partition, order, point, [&](const Action &, double held) {
-    if (held > limit)
+    // The rest is that of floating point.
+    if (held > limit * (1 + 1e-9))
       fits = fail({point, index},
                   "point " + std::to_string(point) + " holds " +
                       printQuantity(held) + " of activations from " +

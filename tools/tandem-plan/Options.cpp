@@ -18,6 +18,7 @@ const char *const kUsage =
     "usage: tandem-plan PROBLEM [--search hidup|oases|tandem|ilp|exhaustive] "
     "[options]\n"
     "       tandem-plan --partition CUTS|--layouts LAYOUTS [options]\n"
+    "       tandem-plan --schedule SECTIONS [options]\n"
     "       tandem-plan sweep STEP.mlir --cluster FILE [options]\n"
     "A sweep plans and simulates a step on many clusters: it runs the command\n"
     "'python3 -m tandem sweep' (docs/what-if.md). Else:\n"
@@ -30,6 +31,9 @@ const char *const kUsage =
     "a "
     "pipeline\n"
     "                         (docs/pipelines.md#choosing)\n"
+    "  --schedule SECTIONS    search in which order the points of a pipeline "
+    "run\n"
+    "                         sections and microbatches (docs/orders.md)\n"
     "  --check PLAN           verify this plan instead of searching one\n"
     "  --replan PLAN          price this plan's decisions for this problem\n"
     "  --start PLAN           give no worse plan than this; may be repeated\n"
@@ -125,6 +129,7 @@ static std::vector<Option> getOptions(Arguments &arguments) {
                    arguments.search),
           takeText("--partition", "a problem of cuts", arguments.partition),
           takeText("--layouts", "a problem of layouts", arguments.layouts),
+          takeText("--schedule", "a problem of an order", arguments.schedule),
           takeText("--check", "a plan", arguments.check),
           takeText("--replan", "a plan", arguments.replan),
           {"--start", 1, "a plan",
@@ -196,10 +201,10 @@ static std::string findConflict(const std::set<std::string_view> &given) {
       {{"--check", "--replan", "--compare"},
        {"--replan", "--compare", "--search", "--start", "--stages", "--gap"}},
       {{"--compare"}, {"--explain", "--json", "--fail-on-replicate", "-o"}},
-      {{"--partition", "--layouts"},
-       {"--partition", "--layouts", "--search", "--replan", "--start",
-        "--compare", "--stages", "--gap", "--json", "--fail-on-replicate",
-        "--without"}},
+      {{"--partition", "--layouts", "--schedule"},
+       {"--partition", "--layouts", "--schedule", "--search", "--replan",
+        "--start", "--compare", "--stages", "--gap", "--json",
+        "--fail-on-replicate", "--without"}},
       {{"--layouts"}, {"--check"}},
       {{"--check"}, {"-o"}}};
   for (const auto &[names, others] : exclusive)
@@ -225,7 +230,8 @@ static bool searchesNothing(const std::set<std::string_view> &given) {
 
 static std::string check(const Arguments &arguments,
                          const std::set<std::string_view> &given) {
-  bool isOfPipeline = given.count("--partition") || given.count("--layouts");
+  bool isOfPipeline = given.count("--partition") || given.count("--layouts") ||
+                      given.count("--schedule");
   if (isOfPipeline && !arguments.problem.empty())
     return "found the problem '" + arguments.problem +
            "' beside that of a pipeline, expected one of the two";

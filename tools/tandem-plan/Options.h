@@ -16,6 +16,8 @@ struct Arguments {
   std::string problem, search = "tandem", check, replan, output, json;
   /// A problem of cuts, or of layouts, in place of `problem`.
   std::string partition, layouts;
+  /// A problem of an order, in place of `problem`.
+  std::string schedule;
   std::vector<std::string> starts, compared;
   bool printsProblem = false, printsUsage = false, explains = false;
   /// Bytes; negative is no limit.

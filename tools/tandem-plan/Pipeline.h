@@ -17,6 +17,9 @@ int runPartition(const Arguments &arguments);
 /// Of `tandem-plan --layouts`.
 int runLayouts(const Arguments &arguments);
 
+/// The exit status of `tandem-plan --schedule`.
+int runSchedule(const Arguments &arguments);
+
 } // namespace tandem
 
 #endif // TANDEM_TOOLS_TANDEM_PLAN_PIPELINE_H

@@ -295,5 +295,7 @@ int main(int argc, char **argv) {
     return runPartition(arguments);
   if (!arguments.layouts.empty())
     return runLayouts(arguments);
+  if (!arguments.schedule.empty())
+    return runSchedule(arguments);
   return run(arguments);
 }

@@ -32,10 +32,15 @@ struct Section {
   /// False for a section without gradients: it has F alone, which holds its
   /// activations.
   bool hasBackward = true;
+  /// False for a section that has B alone, no I and W.
+  bool isSplit = true;
   /// Seconds of F, I and W of one microbatch. B takes I and W together.
   double forward = 0, input = 0, weight = 0;
-  /// What one microbatch holds from the begin of F to the end of B or W.
+  /// What one microbatch holds from the begin of F to the end of B or I.
   double activations = 1;
+  /// What it holds from the begin of I to the end of W; as much as of
+  /// activations by default.
+  std::optional<double> kept;
   /// Seconds of the sum of its gradients over other devices.
   double sum = 0;
 };
@@ -58,6 +63,13 @@ struct Partition {
 
 /// Seconds of one action of a section.
 double getSeconds(const Section &section, ActionKind kind);
+
+/// What one microbatch holds more once an action began, and again once it
+/// ended. B is I and W together.
+struct HeldChange {
+  double begin = 0, end = 0;
+};
+HeldChange getHeldChange(const Section &section, ActionKind kind);
 
 /// Whether every point has a section, every edge connects two sections of the
 /// partition, once, and no section depends on itself. Else false, with one line
@@ -83,13 +95,13 @@ std::optional<Partition> inferPartition(const Order &order,
 
 /// The text of a partition:
 ///
-///     section 0 point 0 F 1 I 1 W 1 activations 4
+///     section 0 point 0 F 1 I 1 W 1 activations 4 kept 2
 ///     section 1 point 1 F 2
 ///     edge 0 1 comm 0.5 no-gradient
 ///
-/// Sections come first, in order. Without `I` and `W` a section has no backward
-/// pass. `activations` is 1, `sum` and `comm` are 0 by default. `#` starts a
-/// comment.
+/// Sections come first, in order. `B` in place of `I` and `W` is a backward
+/// pass that is not split; without either a section has none. `activations` is
+/// 1, `kept` as many, `sum` and `comm` are 0 by default. `#` starts a comment.
 std::string print(const Partition &partition);
 
 /// A partition from its text, which came from `name`. Else nothing, with one

@@ -8,9 +8,9 @@
 // A point runs its list in order. An action begins when its point is free and
 // what it needs has arrived: a value that crosses points arrives the seconds of
 // its edge later, and links do not contend. Activations are held from the begin
-// of F to the end of B or W. A point sums its gradients beside its actions, one
-// section after the other: each sum begins behind the last B or W of the
-// section.
+// of F to the end of B or W; I may free some (`Section::kept`). A point sums
+// its gradients beside its actions, one section after the other: each sum
+// begins behind the last B or W of the section.
 //
 //===----------------------------------------------------------------------===//
 

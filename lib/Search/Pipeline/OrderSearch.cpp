@@ -1,0 +1,327 @@
+//===- OrderSearch.cpp - searches the order of a pipeline -----------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tandem/Search/Pipeline/OrderSearch.h"
+#include "ScheduleAnneal.h"
+#include "ScheduleBound.h"
+#include "ScheduleList.h"
+#include "ScheduleRules.h"
+#include "tandem/Orders/Schedules.h"
+#include "tandem/Orders/Simulate.h"
+#include "tandem/Orders/VerifyOrder.h"
+#include <algorithm>
+#include <chrono>
+
+using namespace tandem::orders;
+using namespace tandem::pipeline;
+using namespace tandem::pipeline::schedule;
+
+namespace {
+/// Shares of the effort up to which rules run, microbatches come at a pace, and
+/// lists are made again.
+constexpr double kRuleShare = 0.15, kPaceShare = 0.35, kRelistShare = 0.5;
+constexpr size_t kPoolSize = 8;
+
+class OrderSearcher {
+public:
+  OrderSearcher(const ScheduleProblem &problem,
+                const OrderSearchOptions &options)
+      : problem(problem), options(options), model(makeModel(problem)),
+        mirrored(mirror(model)), lister(model), mirroredLister(mirrored),
+        timer(model), mirroredTimer(mirrored), random(options.seed) {}
+  OrderSearchResult run();
+
+private:
+  std::string findExcess() const;
+  void addNamed();
+  void addOrder(const Order &order);
+  void add(Rows rows);
+  void runRules();
+  Rows list(bool isMirrored, const std::vector<double> &keys, double wait,
+            const std::vector<double> *releases = nullptr);
+  void pace();
+  void relist();
+  std::vector<double> getLateStarts(const Rows &rows, bool isMirrored);
+  void anneal();
+  bool ends(double share);
+  /// Without a wish it grows with the problem.
+  uint64_t getEffort() const {
+    constexpr uint64_t kLeast = 30'000'000, kPerOperation = 6000,
+                       kMost = 90'000'000;
+    uint64_t grown = kLeast + kPerOperation * model.numOperations;
+    return options.effort ? options.effort : std::min(grown, kMost);
+  }
+  bool isBest() const {
+    return !pool.empty() && pool[0].cost <= bound * (1 + kSlack);
+  }
+  void finish();
+
+  const ScheduleProblem &problem;
+  const OrderSearchOptions &options;
+  Model model, mirrored;
+  ListScheduler lister, mirroredLister;
+  Timer timer, mirroredTimer;
+  Random random;
+  /// The best ones, no two of one cost.
+  std::vector<Scored> pool;
+  double bound = 0;
+  uint64_t effort = getEffort();
+  OrderSearchResult result;
+  std::chrono::steady_clock::time_point begin =
+      std::chrono::steady_clock::now();
+};
+} // namespace
+
+/// What one microbatch alone needs more than there is.
+std::string OrderSearcher::findExcess() const {
+  for (unsigned point = 0; point < model.numPoints; ++point) {
+    const Machine &machine = model.machines[point];
+    if (fits(machine.alone, machine.limit))
+      continue;
+    unsigned largest = 0;
+    double most = -1;
+    for (unsigned i = 0; i < problem.partition.sections.size(); ++i) {
+      const Section &section = problem.partition.sections[i];
+      double held = std::max(section.activations, section.kept.value_or(0));
+      if (section.point == point && held > most) {
+        most = held;
+        largest = i;
+      }
+    }
+    return "no order fits: point " + std::to_string(point) + " holds " +
+           printQuantity(machine.alone) +
+           " for one microbatch alone, which is " +
+           printQuantity(machine.alone - machine.limit) +
+           " above its limit of " + printQuantity(machine.limit) +
+           "; section " + std::to_string(largest) + " holds " +
+           printQuantity(most) + " of it";
+  }
+  return "";
+}
+
+void OrderSearcher::add(Rows rows) {
+  result.numVisited += model.numOperations;
+  if (!fitsLimits(model, rows) || !timer.run(rows))
+    return;
+  Scored scored{std::move(rows), timer.getCost()};
+  auto place = std::lower_bound(
+      pool.begin(), pool.end(), scored,
+      [](const Scored &a, const Scored &b) { return a.cost < b.cost; });
+  if (place != pool.end() && place->cost == scored.cost)
+    return;
+  pool.insert(place, std::move(scored));
+  if (pool.size() > kPoolSize)
+    pool.pop_back();
+}
+
+void OrderSearcher::addOrder(const Order &order) {
+  std::string error;
+  OrderLimits limits;
+  limits.numMicrobatches = problem.numMicrobatches;
+  if (verifyOrder(problem.partition, order, limits, "", error))
+    add(makeRows(model, order));
+}
+
+/// Orders with a name that place sections as they lie.
+void OrderSearcher::addNamed() {
+  unsigned numSections = problem.partition.sections.size();
+  for (const Schedule &schedule : getSchedules()) {
+    bool isPlaced = true;
+    for (unsigned i = 0; i < numSections && isPlaced; ++i)
+      isPlaced = schedule.getPoint(i, model.numPoints) ==
+                 problem.partition.sections[i].point;
+    std::string error;
+    if (!isPlaced)
+      continue;
+    std::optional<Order> order = schedule.make(
+        {model.numPoints, numSections, problem.numMicrobatches}, error);
+    if (order)
+      addOrder(*order);
+  }
+}
+
+bool OrderSearcher::ends(double share) {
+  std::chrono::duration<double> seconds =
+      std::chrono::steady_clock::now() - begin;
+  bool isOver = options.timeLimit > 0 && seconds.count() > options.timeLimit;
+  return isOver || result.numVisited > share * effort || isBest() ||
+         (options.endsSearch && options.endsSearch());
+}
+
+Rows OrderSearcher::list(bool isMirrored, const std::vector<double> &keys,
+                         double wait, const std::vector<double> *releases) {
+  ListScheduler &scheduler = isMirrored ? mirroredLister : lister;
+  uint64_t before = scheduler.getNumVisited();
+  Rows rows = scheduler.run(keys, wait, releases);
+  result.numVisited += scheduler.getNumVisited() - before;
+  return isMirrored ? schedule::mirror(std::move(rows)) : rows;
+}
+
+void OrderSearcher::runRules() {
+  bool hasSeveral =
+      problem.partition.sections.size() > problem.partition.numPoints;
+  for (double wait : {0.0, 0.5, 1.0})
+    for (const Rule &rule : getRules(hasSeveral))
+      for (bool isMirrored : {false, true}) {
+        if (ends(kRuleShare) && !pool.empty())
+          return;
+        add(list(isMirrored, makeKeys(model, rule), wait));
+      }
+}
+
+/// Microbatches enter in even steps, behind some that enter at once: so a limit
+/// is not used up by forward passes.
+void OrderSearcher::pace() {
+  double period = 0;
+  for (const Machine &machine : model.machines) {
+    double seconds = 0;
+    for (unsigned letter : machine.letters)
+      if (model.letters[letter].count > 1)
+        seconds += model.letters[letter].seconds;
+    period = std::max(period, seconds);
+  }
+  std::vector<Rule> rules = getRules(true);
+  std::vector<double> releases(model.numOperations);
+  while (!ends(kPaceShare)) {
+    double step = period * (0.8 + 0.4 * random.share());
+    unsigned atOnce = random.below(model.numPoints + 1);
+    for (const Letter &letter : model.letters)
+      if (letter.needs.empty())
+        for (unsigned i = atOnce; i < letter.count; ++i)
+          releases[letter.first + i] = step * (i - atOnce + 1);
+    const Rule &rule = rules[random.below(rules.size())];
+    add(list(false, makeKeys(model, rule), random.below(3) * 0.5, &releases));
+    std::fill(releases.begin(), releases.end(), 0);
+  }
+}
+
+/// Of operations in a model or its mirror: the negative of the time from their
+/// begin to the end of all, in these rows.
+std::vector<double> OrderSearcher::getLateStarts(const Rows &rows,
+                                                 bool isMirrored) {
+  Timer &reverse = isMirrored ? timer : mirroredTimer;
+  reverse.run(isMirrored ? rows : schedule::mirror(rows));
+  std::vector<double> starts(model.numOperations);
+  // Operation k of a letter is the last but k of the mirror.
+  for (const Letter &letter : model.letters)
+    for (unsigned i = 0; i < letter.count; ++i)
+      starts[letter.first + i] =
+          -reverse.getEnd(letter.first + letter.count - 1 - i);
+  return starts;
+}
+
+/// Lists again by the latest begins that a schedule allows, forth and back,
+/// with some noise.
+void OrderSearcher::relist() {
+  double mean = 0;
+  for (const Letter &letter : model.letters)
+    mean += letter.seconds * letter.count / model.numOperations;
+  while (!ends(kRelistShare)) {
+    Rows rows = pool[random.below(pool.size())].rows;
+    bool isMirrored = random.below(2);
+    std::vector<double> keys = getLateStarts(rows, isMirrored);
+    double noise = mean * 4 * random.share() * random.share();
+    for (double &key : keys)
+      key += noise * (random.share() - 0.5);
+    result.numVisited += model.numOperations;
+    add(list(isMirrored, keys, random.share()));
+  }
+}
+
+/// Rounds of growing length, from one of the best each.
+void OrderSearcher::anneal() {
+  Annealer annealer(model, random.next());
+  uint64_t moves = 2000;
+  for (unsigned round = 0; !ends(1); ++round) {
+    uint64_t left = effort - result.numVisited;
+    uint64_t number = std::min<uint64_t>(moves, left / model.numOperations + 1);
+    size_t start = round % 2 ? random.below(pool.size()) : 0;
+    double heat = 0.05 + 0.6 * random.share() * random.share();
+    Scored found =
+        annealer.run(pool[start], number, heat, bound * (1 + kSlack), [&] {
+          return options.endsSearch && options.endsSearch();
+        });
+    result.numVisited += number * model.numOperations;
+    add(std::move(found.rows));
+    if (round % 4 == 3)
+      moves *= 2;
+  }
+}
+
+/// The end of a point's last action or sum.
+static double getEnd(const Partition &partition, const Simulation &simulation,
+                     unsigned point) {
+  double end = simulation.points[point].span.end;
+  for (unsigned i = 0; i < partition.sections.size(); ++i)
+    if (partition.sections[i].point == point)
+      end = std::max(end, simulation.sums[i].end);
+  return end;
+}
+
+std::optional<OrderSearchResult>
+tandem::pipeline::measureOrder(const ScheduleProblem &problem,
+                               const Order &order, std::string_view name,
+                               std::string &error) {
+  OrderLimits limits{problem.numMicrobatches, problem.limits};
+  if (!verifyOrder(problem.partition, order, limits, name, error))
+    return std::nullopt;
+  Simulation simulation = simulate(problem.partition, order);
+  OrderSearchResult result;
+  result.order = order;
+  result.makespan = simulation.end;
+  for (unsigned i = 0; i < simulation.points.size(); ++i) {
+    const PointTime &point = simulation.points[i];
+    result.peaks.push_back(point.peak);
+    result.lowerBound = std::max(result.lowerBound, point.busy);
+    result.longestSpan =
+        std::max(result.longestSpan,
+                 getEnd(problem.partition, simulation, i) - point.span.begin);
+  }
+  bool isSpan = problem.objective == OrderObjective::Span;
+  result.cost = isSpan ? result.longestSpan : result.makespan;
+  return result;
+}
+
+/// Verifies and times the order by what knows nothing of the search.
+void OrderSearcher::finish() {
+  std::string error;
+  auto measured =
+      measureOrder(problem, makeOrder(model, pool[0].rows), "order", error);
+  if (!measured) {
+    result.error = "the order that was found is not legal, which is a mistake "
+                   "of the search: " +
+                   error;
+    return;
+  }
+  measured->numVisited = result.numVisited;
+  if (model.isExact)
+    measured->lowerBound = std::max(measured->lowerBound, bound - model.offset);
+  measured->lowerBound = std::min(measured->lowerBound, measured->cost);
+  result = std::move(*measured);
+}
+
+OrderSearchResult OrderSearcher::run() {
+  result.error = findExcess();
+  if (!result.error.empty())
+    return std::move(result);
+  bound = findBound(model);
+  addNamed();
+  for (const Order &order : options.starts)
+    addOrder(order);
+  runRules();
+  pace();
+  relist();
+  anneal();
+  finish();
+  return std::move(result);
+}
+
+OrderSearchResult
+tandem::pipeline::searchOrder(const ScheduleProblem &problem,
+                              const OrderSearchOptions &options) {
+  return OrderSearcher(problem, options).run();
+}
