@@ -15,7 +15,9 @@ Device tandem::describeCpu() {
       .name = "cpu",
       // A thread each.
       .queues = {rt::QueueRole::Compute, rt::QueueRole::Communication},
-      .memorySpaces = {{"host", rt::MemoryKind::Host, rt::kHostAlignment}},
+      // What a device holds, and what stands for the host of one.
+      .memorySpaces = {{"host", rt::MemoryKind::Host, rt::kHostAlignment},
+                       {"pinned", rt::MemoryKind::Pinned, rt::kHostAlignment}},
       // Larger kernels spill registers and take long to compile; buffers of a
       // row stay in a cache.
       .fusion = {.maxOperators = 64, .maxColumns = 1 << 16},

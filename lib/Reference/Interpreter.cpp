@@ -9,6 +9,7 @@
 #include "Collectives.h"
 #include "tandem/Analysis/Loops.h"
 #include "tandem/Dialect/NN/NN.h"
+#include "tandem/Dialect/Sched/Host.h"
 #include <map>
 
 using namespace mlir;
@@ -347,6 +348,12 @@ LogicalResult Interpreter::evaluateOperation(Operation *op) {
   }
   if (auto collect = dyn_cast<CollectOp>(op)) {
     environment[collect.getResult()] = runCollect(collect);
+    return success();
+  }
+  if (sched::isHostCopy(op)) {
+    // Copied first: a new entry may move the others.
+    Shards same = environment[op->getOperand(0)];
+    environment[op->getResult(0)] = std::move(same);
     return success();
   }
   if (auto coordinate = dyn_cast<CoordinateOp>(op);

@@ -14,6 +14,7 @@
 
 #include "tandem_rt/held.h"
 #include "tandem_rt/new_file.h"
+#include "tandem_rt/pinned.h"
 #include "tandem_rt/program.h"
 
 #include <nanobind/stl/bind_vector.h>
@@ -288,6 +289,13 @@ void bindProgram(nb::module_ &module) {
       .def_rw("rank_to_program", &Program::rankToProgram)
       .def_prop_ro("num_ranks", &Program::numRanks)
       .def("held_bytes", &heldBytes, nb::arg("rank"))
+      .def("pinned_bytes", &pinnedBytes, nb::arg("rank"))
+      .def(
+          "is_on_host",
+          [](const Program &program, const Argument &argument) {
+            return isPinned(program, argument.memorySpace);
+          },
+          nb::arg("argument"))
       .def("held_spans", &heldSpans, nb::arg("rank"));
 }
 

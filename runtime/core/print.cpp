@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "core/text.h"
-#include "tandem_rt/program.h"
+#include "tandem_rt/pinned.h"
 #include "tandem_rt/tensor.h"
 
 #include <algorithm>
@@ -281,15 +281,17 @@ void Printer::command(const Command &c, const char *indent) {
 void Printer::rankProgram(size_t index) {
   const RankProgram &rankProgram = program.rankPrograms[index];
   std::string ranks;
-  int64_t held = 0;
+  int64_t held = 0, pinned = 0;
   for (size_t rank = 0; rank < program.rankToProgram.size(); ++rank)
     if (program.rankToProgram[rank] == index) {
       ranks += concat(" ", rank);
       held = std::max(held, heldBytes(program, int64_t(rank)));
+      pinned = std::max(pinned, pinnedBytes(program, int64_t(rank)));
     }
   line("rank program ", index, " of ranks", ranks, ", ",
        rankProgram.listing().size(), " commands, ", rankProgram.numEvents,
-       " events, holds ", held, " bytes");
+       " events, holds ", held, " bytes",
+       pinned ? concat(", and ", pinned, " on the host") : "");
   for (size_t i = 0; i < rankProgram.arenas.size(); ++i)
     line("  arena ", i, " in ", memorySpace(rankProgram.arenas[i].memorySpace),
          " ", rankProgram.arenas[i].bytes, " bytes");

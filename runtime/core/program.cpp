@@ -8,6 +8,7 @@
 
 #include "tandem_rt/program.h"
 #include "core/text.h"
+#include "tandem_rt/pinned.h"
 
 #include <algorithm>
 #include <array>
@@ -150,19 +151,35 @@ int64_t localBytes(const Result &result) {
   return numElements(result.localShape) * elementBytes(result.type);
 }
 
-int64_t heldBytes(const Program &program, int64_t rank) {
+namespace {
+/// Of the device's own memory, or of pinned memory.
+int64_t bytesOf(const Program &program, int64_t rank, bool pinned) {
+  auto count = [&](uint32_t space, int64_t bytes) {
+    return isPinned(program, space) == pinned ? bytes : 0;
+  };
   int64_t bytes = 0;
   for (const Argument &argument : program.arguments)
-    bytes += holds(program, argument.form, rank) ? localBytes(argument) : 0;
+    if (holds(program, argument.form, rank))
+      bytes += count(argument.memorySpace, localBytes(argument));
   for (const Result &result : program.results)
-    if (result.place.space == Space::Result)
-      bytes += holds(program, result.form, rank) ? localBytes(result) : 0;
+    if (result.place.space == Space::Result &&
+        holds(program, result.form, rank))
+      bytes += count(result.memorySpace, localBytes(result));
   for (const Constant &constant : program.constants)
-    bytes += int64_t(constant.data.size());
+    bytes += count(constant.memorySpace, int64_t(constant.data.size()));
   uint32_t number = program.rankToProgram[size_t(rank)];
   for (const Arena &arena : program.rankPrograms[number].arenas)
-    bytes += arena.bytes;
+    bytes += count(arena.memorySpace, arena.bytes);
   return bytes;
+}
+} // namespace
+
+int64_t heldBytes(const Program &program, int64_t rank) {
+  return bytesOf(program, rank, /*pinned=*/false);
+}
+
+int64_t pinnedBytes(const Program &program, int64_t rank) {
+  return bytesOf(program, rank, /*pinned=*/true);
 }
 
 Expected<Shape> localShapeOf(const Program &program, const Shape &globalShape,

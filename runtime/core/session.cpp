@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "core/session_impl.h"
+#include "tandem_rt/pinned.h"
 #include "tandem_rt/simulate.h"
 
 #include <algorithm>
@@ -93,7 +94,7 @@ Session::~Session() = default;
 int64_t Session::Impl::bytesToAllocate(const Place &place) const {
   int64_t bytes = 0;
   for (int64_t rank : place.job.ranks) {
-    bytes += heldBytes(program, rank);
+    bytes += heldBytes(program, rank) + pinnedBytes(program, rank);
     for (const Whole &whole : arguments)
       if (values().entries.contains({whole.role, whole.name}))
         for (uint32_t member : whole.members)

@@ -18,11 +18,12 @@
 namespace tandem::rt::cpu {
 
 Status checkMemorySpace(const MemorySpace &space) {
-  if (space.kind == MemoryKind::Host)
+  // Pages of its own stand for the host of a device, which it copies from.
+  if (space.kind == MemoryKind::Host || space.kind == MemoryKind::Pinned)
     return Status::success();
   return errorOf("memory space '", space.name, "' is of kind ",
                  memoryKindName(space.kind),
-                 ", expected host, which the CPU has");
+                 ", expected host or pinned, which the CPU has");
 }
 
 Expected<Memory> Memory::allocate(int64_t bytes) {

@@ -6,7 +6,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "Declarations.h"
+#include "tandem/Device/HostSpace.h"
 #include "tandem/Dialect/NN/NN.h"
+#include "tandem/Dialect/SPMD/Host.h"
+#include "tandem/Dialect/Sched/Sched.h"
 
 using namespace mlir;
 
@@ -129,6 +132,14 @@ static LogicalResult declareArgument(func::FuncOp step, unsigned index,
   if (auto dim = getInteger(attributes, spmd::kIteratedAttrName))
     joinIterations(argument, *dim);
   argument.range = getRange(attributes);
+  if (spmd::isOnHost(step, index)) {
+    std::optional<uint32_t> space = findHostSpace(sched::getDevice(step));
+    if (!space)
+      return step.emitError("argument ")
+             << index << " lies on the host, which device '"
+             << sched::getDevice(step).name << "' does not copy from";
+    argument.memorySpace = *space;
+  }
   builder.addArgument(std::move(argument));
   return success();
 }

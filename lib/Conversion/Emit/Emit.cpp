@@ -581,11 +581,19 @@ static rt::ProgramBuilder makeBuilder(ModuleOp module) {
                             mesh ? mesh.getNumStrands() : 1);
 }
 
+/// The device's memory; that of the host only where something lies in it.
+static std::vector<rt::MemorySpace>
+getMemorySpaces(const Device &device, const rt::Program &program) {
+  uint32_t last = 0;
+  for (const rt::Argument &argument : program.arguments)
+    last = std::max(last, argument.memorySpace);
+  return {device.memorySpaces.begin(), device.memorySpaces.begin() + last + 1};
+}
+
 /// Adds what runs the commands of a Program: the device and the code.
 static void addMachine(const Device &device, const CompiledKernels &kernels,
                        rt::ProgramBuilder &builder) {
   builder.setTarget(getTarget(kernels, device));
-  builder.setMemorySpaces(device.memorySpaces);
   if (!kernels.object.empty() || !hasCode(device))
     builder.addCodeObject(
         "kernels", rt::Bytes(kernels.object.begin(), kernels.object.end()),
@@ -648,6 +656,8 @@ FailureOr<EmittedProgram> emitProgram(ModuleOp module,
   if (failed(pipe ? buildPoints(module, lowered, *kernels, pipe, builder)
                   : build(module, *kernels, builder)))
     return failure();
+  builder.setMemorySpaces(
+      getMemorySpaces(sched::getDevice(module), builder.get()));
   rt::Expected<rt::Bytes> bytes = builder.finish();
   if (!bytes.ok())
     return module.emitError("program is not valid: ")

@@ -13,6 +13,8 @@
 #include "tandem/Conversion/Kernels/Kernels.h"
 #include "tandem/Conversion/Lower/Lower.h"
 #include "tandem/Dialect/NN/NN.h"
+#include "tandem/Dialect/SPMD/Host.h"
+#include "tandem/Dialect/Sched/Host.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -45,6 +47,8 @@ private:
   void bufferize(sched::LibraryCallOpInterface call, Place place);
   SmallVector<Value> getDestinations(sched::LibraryCallOpInterface call);
   void bufferizeCollective(Operation *op, Place place);
+  void bufferizeHostCopy(Operation *op, Place place);
+  Value getUpdated(Operation *op);
   void bufferize(sched::ZerosOp zeros, Place place);
   void bufferize(sched::KeepOp keep, Place place);
   void bufferize(spmd::CollectOp collect, Place place);
@@ -314,6 +318,25 @@ void Bufferizer::bufferizeCollective(Operation *op, Place place) {
       countSentBytes(op));
 }
 
+/// The argument whose new value a copy to the host is: the step that makes the
+/// copy returns it.
+Value Bufferizer::getUpdated(Operation *op) {
+  auto step = op->getParentOfType<sched::StepOp>();
+  OpOperand &yielded = *op->getResult(0).use_begin();
+  Value made = step.getValues()[yielded.getOperandNumber()];
+  unsigned index = made.use_begin()->getOperandNumber();
+  auto updated = nn::getUpdates(function.getResultAttrDict(index));
+  return builder.getBlock()->getArgument(*updated);
+}
+
+void Bufferizer::bufferizeHostCopy(Operation *op, Place place) {
+  Value source = getBuffer(op->getOperand(0)), copied = op->getResult(0);
+  Value destination = isa<sched::FromHostOp>(op)
+                          ? allocate(copied)
+                          : buffers[copied] = getUpdated(op);
+  copy(source, destination, op->getLoc(), op->getName().stripDialect(), place);
+}
+
 void Bufferizer::bufferize(Operation *op, Place place) {
   place.strand = nn::getStrand(op).value_or(place.strand);
   if (auto call = dyn_cast<func::CallOp>(op))
@@ -327,6 +350,8 @@ void Bufferizer::bufferize(Operation *op, Place place) {
         createView(builder, op, getBuffer(op->getOperand(0)));
     return;
   }
+  if (sched::isHostCopy(op))
+    return bufferizeHostCopy(op, place);
   bufferizeCollective(op, place);
 }
 
@@ -459,14 +484,34 @@ void Bufferizer::storeResults(Operation *terminator) {
   func::ReturnOp::create(builder, terminator->getLoc(), places);
 }
 
+/// Whether what is copied to the host is the new value of an argument.
+static LogicalResult verifyUpdate(Operation *op) {
+  auto function = op->getParentOfType<func::FuncOp>();
+  auto step = op->getParentOfType<sched::StepOp>();
+  Value made;
+  if (op->hasOneUse())
+    if (OpOperand &use = *op->use_begin(); isa<sched::YieldOp>(use.getOwner()))
+      made = step.getValues()[use.getOperandNumber()];
+  if (made && made.hasOneUse())
+    if (OpOperand &use = *made.use_begin(); isa<func::ReturnOp>(use.getOwner()))
+      if (auto updated = nn::getUpdates(
+              function.getResultAttrDict(use.getOperandNumber()));
+          updated && spmd::isOnHost(function, *updated))
+        return success();
+  return op->emitError("is copied to the host, expected the new value of an "
+                       "argument that lies there");
+}
+
 /// Whether `bufferize` knows the operator.
 static LogicalResult verifyOperator(Operation *op,
                                     SymbolTableCollection &symbols) {
   if (isa<sched::LibraryCallOpInterface, spmd::AllReduceOp, spmd::AllGatherOp,
           spmd::ReduceScatterOp, spmd::AllToAllOp, sched::ZerosOp,
-          sched::KeepOp, spmd::CollectOp>(op) ||
+          sched::KeepOp, spmd::CollectOp, sched::FromHostOp>(op) ||
       isFreeView(op))
     return success();
+  if (isa<sched::ToHostOp>(op))
+    return verifyUpdate(op);
   auto call = dyn_cast<func::CallOp>(op);
   if (!call)
     return op->emitError("operator '")

@@ -8,6 +8,7 @@
 #include "Steps.h"
 #include "tandem/Conversion/Lower/Lower.h"
 #include "tandem/Dialect/NN/NN.h"
+#include "tandem/Dialect/Sched/Host.h"
 
 using namespace mlir;
 
@@ -73,7 +74,8 @@ static LogicalResult checkOp(Operation *op) {
       return failure();
   if (failed(checkElements(op)))
     return failure();
-  if (isa<sched::YieldOp>(op) || isa<nn::NNDialect>(op->getDialect()))
+  if (isa<sched::YieldOp>(op) || sched::isHostCopy(op) ||
+      isa<nn::NNDialect>(op->getDialect()))
     return success();
   if (isa<spmd::SPMDDialect>(op->getDialect()) && !isa<spmd::ReformOp>(op))
     return success();

@@ -115,6 +115,9 @@ static void hoist(Value buffer, Block &block) {
 }
 
 void Forwarder::forward(sched::CopyOp copy) {
+  // Between device and host.
+  if (copy.getQueue().getRole() == sched::QueueRole::Copy)
+    return;
   auto alloc = copy.getSource().getDefiningOp<sched::AllocOp>();
   Value view = copy.getSource();
   while (auto op = view.getDefiningOp<sched::ViewOp>())

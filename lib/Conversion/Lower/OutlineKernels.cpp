@@ -205,8 +205,11 @@ void Outliner::outline(sched::StepOp step) {
     op->erase();
 }
 
-/// Whether the step holds collectives; moves of the comm queue are kernels.
+/// Whether the step holds collectives, or copies of the host; moves of the comm
+/// queue are kernels.
 static bool communicates(sched::StepOp step) {
+  if (step.getQueue().getRole() == sched::QueueRole::Copy)
+    return true;
   return llvm::any_of(step.getBody().front(),
                       [](Operation &op) { return spmd::isCollective(&op); });
 }

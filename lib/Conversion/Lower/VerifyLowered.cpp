@@ -11,6 +11,7 @@
 #include "tandem/Analysis/StepBody.h"
 #include "tandem/Analysis/StepFacts.h"
 #include "tandem/Conversion/Lower/Lower.h"
+#include "tandem/Dialect/SPMD/Host.h"
 #include <map>
 #include <queue>
 #include <set>
@@ -243,6 +244,24 @@ static LogicalResult verify(func::FuncOp function, int64_t arena) {
   return verifyArena(function, order, accesses);
 }
 
+/// What lies on the host is touched by copies on queues that copy alone.
+static LogicalResult verifyHost(func::FuncOp function) {
+  for (sched::CommandOpInterface command :
+       function.getBody().front().getOps<sched::CommandOpInterface>()) {
+    if (isa<sched::CopyOp>(command) &&
+        command.getQueue().getRole() == sched::QueueRole::Copy)
+      continue;
+    SmallVector<Value> buffers = command.getReads();
+    llvm::append_range(buffers, command.getWrites());
+    for (Value buffer : buffers)
+      if (spmd::isOnHost(function, getRange(buffer).root))
+        return command->emitError("uses an argument that lies on the host ('")
+               << spmd::kHostAttrName
+               << "'), expected a copy on a queue that copies";
+  }
+  return success();
+}
+
 static LogicalResult verifyResults(func::FuncOp function) {
   for (auto result : function.getBody().front().getOps<sched::ResultOp>())
     if (result.getIndex() >= function.getNumResults())
@@ -259,7 +278,7 @@ struct VerifyLoweredPass : impl::VerifyLoweredBase<VerifyLoweredPass> {
     auto arena =
         getOperation()->getAttrOfType<IntegerAttr>(sched::kArenaAttrName);
     if (!function || failed(verifyCommands(function)) ||
-        failed(verifyResults(function)))
+        failed(verifyResults(function)) || failed(verifyHost(function)))
       return signalPassFailure();
     if (!arena)
       getOperation().emitError("module has no attribute ")

@@ -8,6 +8,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "tandem/Dialect/SPMD/Ahead.h"
+#include "tandem/Dialect/SPMD/Host.h"
 #include "tandem/Dialect/SPMD/MeshText.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 
@@ -41,6 +42,7 @@ static constexpr Fact kFacts[] = {
     {kLayoutAttrName, OnArgument | OnResult, isLayout, "the type of a tensor"},
     {kChangeAttrName, OnOperator, isUnit, "no value"},
     {kAheadAttrName, OnFunction, isNumbers, "stages such as array<i64: 3, 5>"},
+    {kHostAttrName, OnArgument, isUnit, "no value"},
     {kLoopAttrName, OnOperator, isIndex, "an i64 from 0 on"},
     {kIterationsAttrName, OnFunction, isIndex, "an i64 from 0 on"},
     {kIteratedAttrName, OnArgument, isIndex, "an i64 from 0 on"},

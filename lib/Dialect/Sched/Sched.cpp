@@ -8,6 +8,7 @@
 #include "QueueText.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "tandem/Dialect/Sched/Host.h"
 #include "tandem/Dialect/Sched/Points.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -43,6 +44,10 @@ void SchedDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "tandem/Dialect/Sched/PointsOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "tandem/Dialect/Sched/HostOps.cpp.inc"
       >();
 }
 

@@ -249,7 +249,10 @@ unsigned Extractor::addTensor(unsigned value, std::string name) {
   cost::Tensor &tensor = problem.tensors.emplace_back();
   tensor.name = std::move(name);
   tensor.shape.assign(type.getShape().begin(), type.getShape().end());
-  tensor.elementBytes = getElementBytes(type.getElementType());
+  // On the host it takes nothing of the device's memory; the group that reads
+  // it has a copy as workspace.
+  tensor.elementBytes =
+      graph.values[value].isOnHost ? 0 : getElementBytes(type.getElementType());
   tensor.times = countChanges(value);
   tensor.viewOf = getViewed(value);
   tensor.isInKernel = residence.isInKernel[value];

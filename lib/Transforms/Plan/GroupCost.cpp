@@ -237,6 +237,20 @@ int64_t GroupCost::getWorkspace(const OpNode &op, LayoutOf layoutOf) const {
       getLocal(convolution.weight), getLocal(convolution.output));
 }
 
+/// Copies of what lies on the host: of this group, and of the one before or
+/// behind, which is copied meanwhile.
+int64_t GroupCost::getCopiedBytes(LayoutOf layoutOf) const {
+  int64_t alignment = device.getValueSpace().alignment, bytes = 0;
+  for (ArrayRef<unsigned> values :
+       {ArrayRef<unsigned>(group.inputs), ArrayRef<unsigned>(group.outputs)})
+    for (unsigned value : values)
+      if (graph.values[value].isOnHost)
+        bytes += 2 * llvm::alignTo(int64_t(graph.values[value].bytes /
+                                           getParts(layoutOf(value))),
+                                   alignment);
+  return bytes;
+}
+
 int64_t GroupCost::getWorkspace(LayoutOf layoutOf) const {
   int64_t alignment = device.getValueSpace().alignment;
   auto getBytes = [&](unsigned place) {
@@ -258,5 +272,5 @@ int64_t GroupCost::getWorkspace(LayoutOf layoutOf) const {
     most = std::max(most, getBytes(value.first));
   for (auto [member, place] : convolutions)
     most = std::max(most, getBytes(place));
-  return most;
+  return most + getCopiedBytes(layoutOf);
 }

@@ -63,6 +63,7 @@ private:
                  const CloneMap &clones);
   void addKernels();
   int64_t getWorkspace(const OpNode &op, LayoutOf layoutOf) const;
+  int64_t getCopiedBytes(LayoutOf layoutOf) const;
   llvm::SmallVector<int64_t> getShape(mlir::Value value,
                                       const cost::Layout &layout) const;
   double getParts(const cost::Layout &layout) const;

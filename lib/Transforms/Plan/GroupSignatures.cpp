@@ -93,6 +93,7 @@ std::string SignatureMaker::getKey(const OperatorGroup &group) const {
     for (const auto *values : {&op.operands, &op.results})
       for (unsigned value : *values) {
         append(key, number(value));
+        append(key, graph.values[value].isOnHost);
         append(key, static_cast<int64_t>(graph.values[value].bytes));
         append(key,
                reinterpret_cast<int64_t>(

@@ -11,8 +11,10 @@
 #include "Presets.h"
 #include "mlir/IR/Diagnostics.h"
 #include "tandem/Analysis/UserLocation.h"
+#include "tandem/Device/HostSpace.h"
 #include "tandem/Dialect/NN/Early.h"
 #include "tandem/Dialect/SPMD/MeshText.h"
+#include "tandem/Dialect/Sched/Sched.h"
 #include "tandem/Search/Natural.h"
 #include "tandem/Support/ByteSize.h"
 #include "tandem/Transforms/Plan/Plan.h"
@@ -36,6 +38,8 @@ struct Pin {
   /// of a parameter, those of the operators that read it, and what follows from
   /// them until another parameter is read.
   bool isAgain = false;
+  /// Instead of forms: states lie in the host's memory between steps.
+  bool isHost = false;
 
   bool isOfMade() const { return glob.find_first_of("#@") != glob.npos; }
 };
@@ -84,9 +88,11 @@ static FailureOr<SmallVector<Pin>> parsePins(func::FuncOp step, MeshAttr mesh,
     if (forms.trim().empty() || pin.glob.empty())
       return emitError(step.getLoc())
              << "pin '" << entry.trim()
-             << "', expected 'name:axis=form[,axis=form]' or 'name:again'";
+             << "', expected 'name:axis=form[,axis=form]' or 'name:again' or "
+                "'name:host'";
     pin.isAgain = asksAgain(entry);
-    if (pin.isAgain)
+    pin.isHost = asksHost(entry);
+    if (pin.isAgain || pin.isHost)
       continue;
     for (StringRef part : llvm::split(forms, ','))
       if (failed(parseAxis(step, mesh, part, pin)))
@@ -149,6 +155,8 @@ public:
   LogicalResult run() {
     if (pin.isAgain)
       return pinAgain();
+    if (pin.isHost)
+      return pinHost();
     return pin.isOfMade() ? pinMade() : pinStored();
   }
   /// The choices that the pin decides.
@@ -168,6 +176,7 @@ private:
   FailureOr<SmallVector<unsigned>> findMade() const;
   LogicalResult pinMade(unsigned value, unsigned axis, AxisForm form);
   bool isAtBorder(const OpNode &either) const;
+  LogicalResult pinHost();
   LogicalResult pinAgain();
   LogicalResult refuseAgain(const std::vector<bool> &isAsked) const;
 
@@ -226,6 +235,50 @@ LogicalResult PinApplier::pinStored() {
                      << getCloseNames(graph, pin.glob)
                      << "; what operators make is called as in "
                         "'nn.softmax#17' or 'nn.softmax@model.py:12'";
+}
+
+//===----------------------------------------------------------------------===//
+// What lies on the host
+//===----------------------------------------------------------------------===//
+
+/// Whether something of the module's keeps values from the host's memory.
+static std::string findHostObstacle(func::FuncOp step) {
+  auto module = step->getParentOfType<ModuleOp>();
+  const Device &device = sched::getDevice(module);
+  if (!findHostSpace(device))
+    return "device '" + std::string(device.name) +
+           "' does not copy from the host, expected device 'cpu' or 'sim'";
+  if (module->hasAttr(kPipeAttrName))
+    return "points of a pipeline do not copy from the host, expected a mesh "
+           "without them";
+  return "";
+}
+
+LogicalResult PinApplier::pinHost() {
+  if (std::string obstacle = findHostObstacle(graph.step); !obstacle.empty())
+    return emitError() << ": " << obstacle;
+  bool matched = false;
+  for (auto [index, node] : llvm::enumerate(graph.arguments)) {
+    if (!matches(node))
+      continue;
+    if (node.role != Role::State)
+      return emitError() << " names " << stringifyRole(node.role) << " '"
+                         << node.name
+                         << "', expected states of the optimizer alone";
+    matched = true;
+    graph.values[index].isOnHost = true;
+  }
+  for (const ResultNode &node : graph.results)
+    if (node.isUpdate && graph.values[node.argument].isOnHost)
+      graph.values[node.value].isOnHost = true;
+  if (matched)
+    return success();
+  std::vector<std::string> names;
+  for (const ArgumentNode &node : graph.arguments)
+    if (node.role == Role::State)
+      names.push_back(node.name.str());
+  return emitError() << " matches no state of the optimizer; close names are "
+                     << getClosest(names, pin.glob);
 }
 
 //===----------------------------------------------------------------------===//
@@ -436,8 +489,9 @@ LogicalResult tandem::plan::applyPins(StepGraph &graph, StringRef text) {
     if (failed(PinApplier(graph, pin, *pattern).run()))
       return failure();
   }
-  if (llvm::any_of(
-          *pins, [](const Pin &pin) { return pin.isOfMade() && !pin.isAgain; }))
+  if (llvm::any_of(*pins, [](const Pin &pin) {
+        return pin.isOfMade() && !pin.isAgain && !pin.isHost;
+      }))
     graph.group();
   return success();
 }

@@ -431,6 +431,8 @@ LogicalResult PlanReader::run() {
            << decisions.pins
            << "', which the step cannot obey; correct its line 'pins'";
   graph.shareGroups(*pinned);
+  for (auto [own, other] : llvm::zip_equal(graph.values, pinned->values))
+    own.isOnHost = other.isOnHost;
   for (const auto &[number, text] : file.lines) {
     line = number;
     if (!regions->contains(number) && failed(readLine(text)))

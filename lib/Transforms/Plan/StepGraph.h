@@ -49,6 +49,10 @@ struct ValueNode {
   /// without pins.
   llvm::SmallVector<std::optional<spmd::AxisForm>, 0> pinned;
 
+  /// Whether a pin has it in the host's memory: an argument, or the new value
+  /// of one.
+  bool isOnHost = false;
+
   /// Number among what is made in one place; an argument is one value.
   unsigned getResult() const { return producer < 0 ? 0 : index; }
 };

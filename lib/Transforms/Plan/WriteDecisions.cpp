@@ -9,6 +9,7 @@
 #include "ApplyPlan.h"
 #include "tandem/Analysis/StepAttrs.h"
 #include "tandem/Dialect/SPMD/Ahead.h"
+#include "tandem/Dialect/SPMD/Host.h"
 #include "tandem/Transforms/Plan/Plan.h"
 
 using namespace mlir;
@@ -146,6 +147,8 @@ void Writer::write() {
   writeRegions();
   editArgAttrs(step, [&](unsigned index, NamedAttrList &attributes) {
     setPlanned(attributes, arguments[index], context);
+    if (graph.values[index].isOnHost)
+      attributes.set(kHostAttrName, UnitAttr::get(context));
   });
   editResultAttrs(step, [&](unsigned index, NamedAttrList &attributes) {
     setPlanned(attributes, results[index], context);
@@ -177,6 +180,7 @@ void tandem::plan::clearDecisions(ModuleOp module) {
   auto name = StringAttr::get(module.getContext(), kPlanAttrName);
   auto remove = [&](unsigned, NamedAttrList &attributes) {
     attributes.erase(name);
+    attributes.erase(kHostAttrName);
   };
   module.walk([&](Operation *op) {
     op->removeDiscardableAttr(name);

@@ -7,6 +7,7 @@
 
 #include "QueueClock.h"
 #include "Roles.h"
+#include "tandem/Dialect/Sched/Host.h"
 #include "tandem/Transforms/Schedule/Schedule.h"
 #include "tandem/Transforms/StepPass.h"
 
@@ -32,6 +33,7 @@ private:
   void place(StepOp step);
   int64_t getNeeded(StepOp step, unsigned other) const;
   int64_t getLockStep(unsigned queue) const;
+  int64_t getSent(StepOp step, unsigned other) const;
 
   func::FuncOp function;
   QueueClock clock;
@@ -77,6 +79,21 @@ int64_t EventPlacer::getLockStep(unsigned queue) const {
   return position;
 }
 
+static bool isHostCopyOn(StepOp step, unsigned number) {
+  return isOn(step, QueueRole::Copy) && step.getQueue().getNumber() == number;
+}
+
+/// Of a step whose values are copied to the host, all such copies but the last
+/// one: their memory is for its values.
+int64_t EventPlacer::getSent(StepOp step, unsigned other) const {
+  sched::QueueAttr queue = clock.getQueues()[other];
+  bool isSent =
+      queue == sched::getCopyQueue(step.getContext(), sched::kToHostQueue) &&
+      llvm::any_of(step->getUsers(),
+                   [](Operation *user) { return isa<sched::ToHostOp>(user); });
+  return isSent ? std::max<int64_t>(clock.getCount(other) - 1, 0) : 0;
+}
+
 /// How many steps of the queue `other` must be done before `step`.
 int64_t EventPlacer::getNeeded(StepOp step, unsigned other) const {
   int64_t needed = 0;
@@ -86,6 +103,11 @@ int64_t EventPlacer::getNeeded(StepOp step, unsigned other) const {
   bool computes = clock.getQueues()[other].getRole() == QueueRole::Compute;
   if (computes && !spmd::getPlanned(step).inTurn.empty())
     return clock.getCount(other);
+  if (isHostCopyOn(step, sched::kFromHostQueue))
+    return computes ? std::max(needed, getLockStep(other)) : needed;
+  if (isOn(step, QueueRole::Copy))
+    return needed;
+  needed = std::max(needed, getSent(step, other));
   if (isOn(step, QueueRole::Communication)) {
     bool locks = computes && !followsComputation(step);
     return locks ? std::max(needed, getLockStep(other)) : needed;

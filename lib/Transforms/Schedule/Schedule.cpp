@@ -24,7 +24,11 @@ void buildSchedulePipeline(OpPassManager &manager,
   add(createAssignSlotsPass({options.pieces}));
   // What a slot sends in many small messages it sends in one.
   add(createCombineWaitingPass());
+  // Updates of what lies on the host walk over buckets.
+  add(createFormBucketsPass());
   add(createFormStepsPass());
+  // Copies are steps, and have queues of their own, which the module lists.
+  manager.addPass(createCopyHostPass());
   // Last, since which reads cross queues is known only when steps are there.
   add(createPlaceEventsPass());
   // Says how long the step takes, if the plan was priced for it.

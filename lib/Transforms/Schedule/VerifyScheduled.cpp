@@ -10,6 +10,8 @@
 #include "tandem/Analysis/Loops.h"
 #include "tandem/Analysis/StepFacts.h"
 #include "tandem/Dialect/NN/NN.h"
+#include "tandem/Dialect/SPMD/Host.h"
+#include "tandem/Dialect/Sched/Host.h"
 #include "tandem/Transforms/Schedule/Schedule.h"
 #include "tandem/Transforms/StepPass.h"
 
@@ -34,6 +36,8 @@ public:
 private:
   LogicalResult verifyStep(StepOp step);
   LogicalResult verifyBody(StepOp step);
+  LogicalResult verifyHostReads(Operation *op);
+  LogicalResult verifyHostResults();
   LogicalResult verifyReads(StepOp step);
   LogicalResult verifyOrder(StepOp step);
   LogicalResult verifyUpdate(StepOp step);
@@ -63,15 +67,59 @@ LogicalResult ScheduleVerifier::verifyBody(StepOp step) {
       llvm::all_of(body.without_terminator(),
                    [](Operation &op) { return isMove(&op) || isSource(&op); });
   for (Operation &op : body.without_terminator()) {
-    if (failed(verifyUnscheduled(&op)))
+    if ((!sched::isHostCopy(&op) && failed(verifyUnscheduled(&op))) ||
+        failed(verifyHostReads(&op)))
       return failure();
-    QueueRole own =
-        isCollective(&op) ? QueueRole::Communication : QueueRole::Compute;
+    QueueRole own = sched::isHostCopy(&op) ? QueueRole::Copy
+                    : isCollective(&op)    ? QueueRole::Communication
+                                           : QueueRole::Compute;
     if (!moves && own != role)
       return op.emitError()
              << "operator '" << op.getName().getStringRef()
              << "' is on the queue '" << sched::str(step.getQueue())
              << "', expected '" << stringifyQueueRole(own) << "'";
+  }
+  return success();
+}
+
+/// What lies on the host is read by copies from there alone, which read nothing
+/// else.
+LogicalResult ScheduleVerifier::verifyHostReads(Operation *op) {
+  bool isFetch = isa<sched::FromHostOp>(op);
+  for (Value operand : op->getOperands())
+    if (spmd::isOnHost(function, operand) != isFetch)
+      return op->emitError()
+             << "operator '" << op->getName().getStringRef() << "' reads what "
+             << (isFetch ? "does not lie" : "lies") << " on the host ('"
+             << spmd::kHostAttrName << "'), expected "
+             << (isFetch ? "an argument that does" : "a copy of it");
+  return success();
+}
+
+static bool isToHost(Value value) {
+  auto step = value.getDefiningOp<StepOp>();
+  return step && step.getBody()
+                     .front()
+                     .getTerminator()
+                     ->getOperand(cast<OpResult>(value).getResultNumber())
+                     .getDefiningOp<sched::ToHostOp>();
+}
+
+/// A new value lies where the old one does, and what is copied to the host is
+/// one.
+LogicalResult ScheduleVerifier::verifyHostResults() {
+  Operation *ret = function.getBody().front().getTerminator();
+  for (auto [index, value] : llvm::enumerate(ret->getOperands())) {
+    auto updated = nn::getUpdates(function.getResultAttrDict(index));
+    bool isOnHost = updated && spmd::isOnHost(function, *updated);
+    bool isKept = isOnHost && value == function.getArgument(*updated);
+    if (!isKept && (isOnHost != isToHost(value) ||
+                    (!isOnHost && spmd::isOnHost(function, value))))
+      return function.emitError()
+             << "result " << index << " lies on the "
+             << (isOnHost ? "device" : "host") << ", expected the "
+             << (isOnHost ? "host, where the argument lies that it updates"
+                          : "device");
   }
   return success();
 }
@@ -142,5 +190,7 @@ LogicalResult ScheduleVerifier::run() {
   for (auto step : function.getBody().front().getOps<StepOp>())
     if (failed(verifyStep(step)))
       return failure();
+  if (failed(verifyHostResults()))
+    return failure();
   return verifyLayouts(function, spmd::getMesh(function));
 }

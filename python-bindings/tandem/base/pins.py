@@ -11,15 +11,16 @@ _FORM = re.compile(r"full|reduce|(gather|at)\(\d+\)")
 
 @dataclass(frozen=True)
 class Pin:
-    """The forms in which the tensors that match `glob` are stored, or made: {axis: form}; or `again`."""
+    """The forms in which the tensors that match `glob` are stored, or made: {axis: form}; or `again`; or `host`."""
 
     glob: str
     forms: tuple[tuple[str, str], ...]
     again: bool = False
+    host: bool = False
 
     def __str__(self):
-        if self.again:
-            return f"{self.glob}:again"
+        if self.again or self.host:
+            return f"{self.glob}:" + ("again" if self.again else "host")
         return f"{self.glob}:" + ",".join(f"{axis}={form}" for axis, form in self.forms)
 
 
@@ -35,14 +36,18 @@ def pin(glob, what=None, /, **forms):
 
     `tandem.pin("layers.*", "again")`: the backward pass makes again what follows from these parameters,
     or what these operators make, instead of reading what the forward pass saved.
+
+    `tandem.pin("exp_avg*", "host")`: these states of the optimizer lie in the host's memory between steps.
     """
     if not isinstance(glob, str):
         raise CompileError(f"pin: names {shown(glob)}, expected a text such as 'layers.*.weight'")
     if what is not None:
-        if what != "again" or forms:
+        if what not in ("again", "host") or forms:
             found = shown(what) + (" beside forms" if forms else "")
-            raise CompileError(f"pin {glob!r}: found {found}, expected 'again' alone or axis=form")
-        return Pin(glob, (), again=True)
+            raise CompileError(
+                f"pin {glob!r}: found {found}, expected 'again' or 'host' alone or axis=form"
+            )
+        return Pin(glob, (), again=what == "again", host=what == "host")
     if not forms:
         raise CompileError(
             f"pin {glob!r}: names no axis; expected axis=form, as in model='gather(1)'"

@@ -25,9 +25,13 @@ def stored_pins(module, programs):
     for program in programs:
         for argument in program.arguments:
             key = f"{argument.role}/{_whole_name(argument)}"
-            forms = _forms(argument, program)
-            if argument.role in _STORED and key in own and forms:
-                pins.setdefault(argument.name, Pin(_glob(argument.name), forms))
+            if argument.role not in _STORED or key not in own:
+                continue
+            glob, forms = _glob(argument.name), _forms(argument, program)
+            if forms:
+                pins.setdefault((argument.name, "forms"), Pin(glob, forms))
+            if program.is_on_host(argument):
+                pins.setdefault((argument.name, "host"), Pin(glob, (), host=True))
     return list(pins.values())
 
 

@@ -221,3 +221,55 @@ func.func @loop_in_two_parts(%x: tensor<4xf32>) attributes {spmd.iterations = 2 
   } {spmd.loop = 0 : i64} : tensor<4xf32>
   return
 }
+
+// -----
+
+module attributes {sched.queues = [#sched.queue<compute>, #sched.queue<copy>]} {
+  func.func @on_host(%x: tensor<4xf32> {spmd.host}) {
+    %a, %e = sched.step on compute stage 0 strand 0 {
+      // expected-error @+1 {{operator 'nn.exp' reads what lies on the host ('spmd.host'), expected a copy of it}}
+      %0 = nn.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    return
+  }
+}
+
+// -----
+
+module attributes {sched.queues = [#sched.queue<compute>, #sched.queue<copy>]} {
+  func.func @on_device(%x: tensor<4xf32>) {
+    %a, %e = sched.step on copy stage 0 strand 0 {
+      // expected-error @+1 {{operator 'sched.from_host' reads what does not lie on the host ('spmd.host'), expected an argument that does}}
+      %0 = sched.from_host %x : tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    return
+  }
+}
+
+// -----
+
+module attributes {sched.queues = [#sched.queue<compute>, #sched.queue<copy>]} {
+  func.func @copies(%x: tensor<4xf32> {spmd.host}) {
+    %a, %e = sched.step on compute stage 0 strand 0 {
+      // expected-error @+1 {{operator 'sched.from_host' is on the queue 'compute', expected 'copy'}}
+      %0 = sched.from_host %x : tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    return
+  }
+}
+
+// -----
+
+module attributes {sched.queues = [#sched.queue<compute>, #sched.queue<copy>]} {
+  // expected-error @+1 {{result 0 lies on the device, expected the host, where the argument lies that it updates}}
+  func.func @updated(%x: tensor<4xf32>, %m: tensor<4xf32> {spmd.host}) -> (tensor<4xf32> {nn.updates = 1 : i64}) {
+    %a, %e = sched.step on compute stage 0 strand 0 {
+      %0 = nn.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    return %a : tensor<4xf32>
+  }
+}

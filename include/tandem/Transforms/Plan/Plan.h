@@ -39,6 +39,13 @@ inline bool asksAgain(llvm::StringRef pin) {
   return pin.rsplit(':').second.trim() == kAgainPin;
 }
 
+/// What a pin says of a stored tensor in place of forms: it lies in the host's
+/// memory.
+inline constexpr llvm::StringLiteral kHostPin = "host";
+inline bool asksHost(llvm::StringRef pin) {
+  return pin.rsplit(':').second.trim() == kHostPin;
+}
+
 /// What the stage says beside the IR that it writes.
 struct PlanResult {
   /// The plan as the text of a plan file.

@@ -51,6 +51,33 @@ def CombineWaitingPass : Pass<"tandem-combine-waiting", "::mlir::func::FuncOp"> 
   }];
 }
 
+def FormBucketsPass : Pass<"tandem-form-buckets", "::mlir::func::FuncOp"> {
+  let dependentDialects = ["::tandem::sched::SchedDialect"];
+  let summary = "Cuts updates of what lies on the host into buckets";
+  let description = [{
+    Before, each operator but sources has a slot. After, the updates of a HiDup stage
+    that read arguments on the host (`spmd.host`) are several HiDup stages: the
+    arguments of each, all those of a parameter together, have a share of the bytes
+    on the host. Nothing without such arguments.
+  }];
+  let options = [
+    Option<"buckets", "buckets", "unsigned", "16",
+           "Shares of all bytes on the host">,
+  ];
+}
+
+def CopyHostPass : Pass<"tandem-copy-host", "::mlir::ModuleOp"> {
+  let summary = "Lets steps read copies of what lies on the host";
+  let description = [{
+    Before, steps read arguments on the host (`spmd.host`) as any others. After, they
+    read copies (`sched.from_host`), which a step of the queue `copy` makes in front of
+    the first one of a pass that reads them. New values are copied back
+    (`sched.to_host`) by steps of the queue `copy[1]`, and the function returns these
+    copies. The module lists both queues. Fails with an error if the device copies
+    nothing from the host. Nothing without such arguments.
+  }];
+}
+
 def FormStepsPass : Pass<"tandem-form-steps", "::mlir::func::FuncOp"> {
   let summary = "Puts the operators of each slot into steps of the queues";
   let description = [{
@@ -71,7 +98,8 @@ def PlaceEventsPass : Pass<"tandem-place-events", "::mlir::func::FuncOp"> {
     step of each other queue whose results it reads, unless it knows already
     that this one is done. An update also waits for the loss. A step that
     gathers waits for the HiDup stage before the present one, so that gathered
-    values do not pile up.
+    values do not pile up. So does one that copies from the host. A step whose values
+    are copied there waits for all such copies but the last one.
   }];
 }
 
@@ -95,6 +123,8 @@ def VerifyScheduledPass : Pass<"tandem-verify-scheduled", "::mlir::func::FuncOp"
     * A step reads a value of another queue only behind its event.
     * The steps of a queue have the order of their HiDup stages and strands.
     * No parameter is updated before the loss is known.
+    * Copies from and to the host are on queues that copy. Nothing else reads what
+      lies on the host (`spmd.host`), and its new value is such a copy.
   }];
 }
 

@@ -1,0 +1,27 @@
+//===- pinned.h - memory of the host beside a device ------------*- C++ -*-===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_RT_PINNED_H
+#define TANDEM_RT_PINNED_H
+
+#include "tandem_rt/program.h"
+
+namespace tandem::rt {
+
+/// Whether a memory space is of the host, beside a device: what lies there
+/// counts in pinnedBytes(), and not in heldBytes().
+inline bool isPinned(const Program &program, uint32_t memorySpace) {
+  return program.memorySpaces[memorySpace].kind == MemoryKind::Pinned;
+}
+
+/// All that a rank holds in pinned memory of its host.
+int64_t pinnedBytes(const Program &program, int64_t rank);
+
+} // namespace tandem::rt
+
+#endif // TANDEM_RT_PINNED_H
