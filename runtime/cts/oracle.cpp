@@ -32,7 +32,7 @@ struct Node {
 
 class Oracle {
 public:
-  explicit Oracle(const Program &program) : program(program) {}
+  Oracle(const Program &program, int64_t rank) : program(program), rank(rank) {}
   std::string find();
 
 private:
@@ -45,6 +45,7 @@ private:
   std::string findEarlyUpdate(size_t node) const;
 
   const Program &program;
+  const int64_t rank;
   std::vector<Node> nodes;
 };
 
@@ -53,7 +54,7 @@ void Oracle::addNode(const Command &command, const Command *repeat,
   std::vector<Span> spans;
   for (const Access &access : accessesOf(command)) {
     const BufferRef &ref = *access.ref;
-    int64_t begin = program.evaluate(ref.offset, 0, iteration);
+    int64_t begin = program.evaluate(ref.offset, rank, iteration);
     spans.push_back(
         {{ref.space, ref.index}, begin, begin + ref.bytes, access.write});
   }
@@ -61,7 +62,8 @@ void Oracle::addNode(const Command &command, const Command *repeat,
 }
 
 void Oracle::unroll() {
-  for (const Command &command : program.rankPrograms[0].commands) {
+  uint32_t number = program.rankToProgram[size_t(rank)];
+  for (const Command &command : program.rankPrograms[number].commands) {
     const auto *repeat = std::get_if<Repeat>(&command.operation);
     if (!repeat)
       addNode(command, nullptr, 0);
@@ -137,6 +139,7 @@ std::string Oracle::findUnwritten() const {
   for (uint32_t i = 0; i < program.results.size(); ++i) {
     const std::vector<bool> &bytes = written[{Space::Result, i}];
     if (program.results[i].place.space == Space::Result &&
+        holds(program, program.results[i].form, rank) &&
         std::count(bytes.begin(), bytes.end(), true) <
             program.results[i].place.bytes)
       return "a result is not written";
@@ -168,8 +171,8 @@ std::string Oracle::find() {
 }
 } // namespace
 
-std::string findDisorder(const Program &program) {
-  return Oracle(program).find();
+std::string findDisorder(const Program &program, int64_t rank) {
+  return Oracle(program, rank).find();
 }
 
 } // namespace tandem::rt::cts

@@ -14,9 +14,9 @@
 namespace tandem::rt::cts {
 
 /// What verifyHazards() finds, found by comparing every two commands of every
-/// two iterations, byte by byte, on rank 0. Empty if nothing is wrong. Commands
+/// two iterations, byte by byte, on a rank. Empty if nothing is wrong. Commands
 /// must be right by themselves.
-std::string findDisorder(const Program &program);
+std::string findDisorder(const Program &program, int64_t rank = 0);
 
 } // namespace tandem::rt::cts
 

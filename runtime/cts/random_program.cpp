@@ -349,7 +349,9 @@ class Mutator {
 public:
   Mutator(Program &program, std::mt19937 &random)
       : program(program), random(random) {
-    auto &commands = program.rankPrograms[0].commands;
+    size_t count = program.rankPrograms.size();
+    own = &program.rankPrograms[count == 1 ? 0 : size_t(pick(int64_t(count)))];
+    auto &commands = own->commands;
     list = &commands;
     for (Command &command : commands)
       if (auto *repeat = std::get_if<Repeat>(&command.operation);
@@ -368,6 +370,7 @@ private:
 
   Program &program;
   std::mt19937 &random;
+  RankProgram *own;
   std::vector<Command> *list;
   size_t at;
 };
@@ -379,7 +382,9 @@ void Mutator::touchOtherBytes(Command &command) {
   const Access &access = accesses[size_t(pick(int64_t(accesses.size())))];
   // The operation is ours: the access only points into it.
   auto &offset = const_cast<BufferRef *>(access.ref)->offset;
-  offset.base += pick(2) ? kSlotBytes : -kSlotBytes / 2;
+  const int64_t steps[] = {kSlotBytes, -kSlotBytes / 2, access.ref->bytes,
+                           -access.ref->bytes};
+  offset.base += steps[pick(4)];
 }
 
 std::string Mutator::mutate() {
@@ -410,12 +415,12 @@ std::string Mutator::mutate() {
     for (Command &one : *list)
       if (auto *wait = std::get_if<WaitEvent>(&one.operation);
           wait && pick(2)) {
-        wait->event = uint32_t(pick(program.rankPrograms[0].numEvents));
+        wait->event = uint32_t(pick(own->numEvents));
         return "command " + std::to_string(one.id) + " waits for another event";
       }
     return "nothing";
   default:
-    for (Command &one : program.rankPrograms[0].commands)
+    for (Command &one : own->commands)
       if (auto *repeat = std::get_if<Repeat>(&one.operation))
         repeat->count += pick(2) ? 1 : -1 - pick(3);
     return "the count is another";

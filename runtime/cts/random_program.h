@@ -22,9 +22,9 @@ namespace tandem::rt::cts {
 /// all ranks: 64 and 16 numbers and one flag each.
 ProgramBuilder randomProgram(unsigned seed);
 
-/// Changes one thing: a command is left out, doubled, moved to another place or
-/// queue, touches other bytes, waits for another event, or a Repeat has another
-/// count. Returns what was done.
+/// Changes one thing of a rank program: a command is left out, doubled, moved
+/// to another place or queue, touches other bytes, waits for another event, or
+/// a Repeat has another count. Returns what was done.
 std::string mutate(Program &program, std::mt19937 &random);
 
 } // namespace tandem::rt::cts

@@ -8,7 +8,11 @@
 
 #include "cts/oracle.h"
 #include "cts/random_program.h"
+#include "cts/stages.h"
 #include "cts/support.h"
+#include "tandem_rt/simulate.h"
+
+#include <cstdlib>
 
 namespace tandem::rt::cts {
 namespace {
@@ -113,6 +117,63 @@ TEST(Random, MutationsAreRefusedIfTheyBreakTheOrder) {
   std::printf("%d mutations refused, %d in order, %d refused for what one "
               "command is\n",
               refused, fine, moved);
+}
+
+/// All commands take as long, and no movement disturbs another.
+struct Even final : Machine {
+  double secondsOf(const RankCommand &) const override { return 1e-6; }
+  Movement movementOf(const std::vector<int64_t> &,
+                      const std::vector<RankCommand> &) const override {
+    return {.latency = 1e-6};
+  }
+  int64_t kindOf(int64_t) const override { return 0; }
+  std::vector<uint32_t> linksOf(int64_t) const override { return {}; }
+};
+
+void runStages(const ProgramBuilder &program, const Stages &stages,
+               unsigned seed) {
+  auto session = startTwin(program);
+  ASSERT_TRUE(session);
+  for (unsigned step = 0; step < 2; ++step) {
+    set(*session, "input", "x", stages.input(stages.randomInput(seed + step)));
+    EXPECT_OK(session->step());
+  }
+}
+
+/// What the verifiers accept comes to its end, simulated and on a device, and
+/// gives what its list gives when it is read from its first command to its last
+/// one. What they refuse does not keep the simulator from ending.
+TEST(Random, BrokenProgramsAreRefusedOrRunAsTheyRead) {
+  Watchdog watchdog(600);
+  unsigned count = std::getenv("TANDEM_CTS_DEVICE") ? 60 : 500;
+  unsigned refused = 0, ran = 0;
+  for (unsigned seed = 0; seed < count; ++seed) {
+    bool isPipeline = seed % 2;
+    Stages stages;
+    ProgramBuilder program = isPipeline ? stages.b : randomProgram(seed);
+    std::mt19937 random(seed);
+    std::string what = mutate(program.mutableProgram(), random);
+    SCOPED_TRACE("seed " + std::to_string(seed) + ": " + what);
+    Status status = verifyProgram(program.get());
+    Status simulated = simulate(headOf(program.get(), ""), Even()).status();
+    if (!status.ok()) {
+      ++refused;
+      continue;
+    }
+    ++ran;
+    EXPECT_OK(simulated);
+    for (int64_t rank = 0; rank < program.get().numRanks(); ++rank)
+      ASSERT_EQ(findDisorder(program.get(), rank), "") << "rank " << rank;
+    if (isPipeline)
+      runStages(program, stages, seed);
+    else
+      run(program, seed);
+    if (testing::Test::HasFailure())
+      return;
+  }
+  EXPECT_GT(refused, count / 4);
+  EXPECT_GT(ran, count / 8);
+  std::printf("%u Programs refused, %u in order\n", refused, ran);
 }
 
 } // namespace
