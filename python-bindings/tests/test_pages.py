@@ -161,6 +161,43 @@ def test_memory_is_that_of_the_program(recorded):
         assert held.own + arenas == step.program.held_bytes(held.rank)
 
 
+def rows_of(page, head):
+    """The rows of the table on a page whose first column has this head."""
+    table = next(part for part in page.split("<table")[1:] if f">{head}</th>" in part)
+    rows = re.findall(r"<tr>(.*?)</tr>", table.split("</table>")[0], re.DOTALL)
+    cells = [re.findall(r"<td[^>]*>(.*?)</td>", row, re.DOTALL) for row in rows]
+    return [row for row in cells if row]
+
+
+def test_a_pipeline_has_points_and_edges(tmp_path):
+    """A rank of point 0 gives 4 microbatches of 2 rows of 16 numbers to point 1, which gives their gradients back."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.Tanh(), torch.nn.Linear(16, 4))
+    step = tandem.compile(
+        model,
+        lambda m, x: m(x).square().mean(),
+        torch.optim.SGD(model.parameters(), lr=0.1),
+        torch.randn(16, 16),
+        mesh="pipe=2,data=2",
+        accumulate=4,
+        pins=["0.*:pipe=at(0)", "2.*:pipe=at(1)"],
+        batch="global",
+    )
+    timeline, page, program = (tmp_path / name for name in ("t.json", "page.html", "step.tdm"))
+    with step.trace(timeline):
+        step(torch.randn(16, 16))
+    step.save_program(program)
+    tandem.page(timeline, page, program=program)
+    text = page.read_text()
+    assert "<h2>Points of axis pipe</h2>" in text and "<h2>Ranks</h2>" not in text
+    assert "point 0, rank 0" in text and "point 1, rank 2" in text
+    points = rows_of(text, "point")
+    assert [row[0] for row in points] == ["0", "1"]
+    assert all(row[1].endswith(" %") and row[3].endswith("s") and row[4] for row in points)
+    sent = [f"{4 * 2 * 16 * 4} B", "4"]
+    assert rows_of(text, "edge") == [["0 to 1", *sent], ["1 to 0", *sent]]
+
+
 def write_changed(path, target, change):
     timeline = json.loads(path.read_text())
     change(timeline)
