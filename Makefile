@@ -5,7 +5,7 @@ BUILD ?= build
 JOBS ?= $(shell nproc)
 export TANDEM_BUILD := $(abspath $(BUILD))
 
-.PHONY: help setup setup-cuda build test sanitizers faults mutants fuzz demo demo-pipeline demo-hosts demo-cuda verify bench bench-search bench-cpu bench-compile bench-overlap bench-pipeline bench-simulate bench-overhead bench-networks bench-oases bench-checkpoint bench-recompute bench-startup bench-waiting coverage conformance zoo wheel wheel-smoke docs check-gcc format lint clean
+.PHONY: help setup setup-cuda build test sanitizers faults mutants fuzz demo demo-pipeline demo-hosts demo-cuda verify bench bench-search bench-cpu bench-compile bench-overlap bench-pipeline bench-simulate bench-papers bench-overhead bench-networks bench-oases bench-checkpoint bench-recompute bench-startup bench-waiting coverage conformance zoo wheel wheel-smoke docs check-gcc format lint clean
 
 help: ## List all targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -77,6 +77,9 @@ bench-pipeline: setup ## Pipelines on four emulated hosts: predictions, torch.di
 
 bench-simulate: build ## GPT-3 on 10,000 simulated devices, agreement of predictions, report pages (chromium; CHECK=1)
 	@.venv/bin/python benchmarks/simulate.py $(if $(CHECK),--check) --json $(BUILD)/bench/simulate.json
+
+bench-papers: build ## Published speed-ups of HiDup, Oases, Fold3D, AMP and AxoNN, simulated (CHECK=1)
+	@.venv/bin/python benchmarks/papers.py $(if $(CHECK),--check) --json $(BUILD)/bench/papers.json
 
 bench-oases: setup ## Oases beside its paper, and layers in checkpoints on two emulated hosts (root; 10 minutes; CHECK=1)
 	@scripts/build $(BUILD) $(JOBS) --target testbed-tools

@@ -62,7 +62,7 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    def __init__(self, layers, width, heads, seq, vocab, dropout, packed):
+    def __init__(self, layers, width, heads, seq, vocab, dropout, packed, tied):
         super().__init__()
         self.tokens = nn.Embedding(vocab, width)
         self.positions = nn.Embedding(seq, width)
@@ -71,7 +71,7 @@ class GPT(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, vocab, bias=False)
         self.apply(self._initialise)
-        self.head.weight = self.tokens.weight
+        self.head.weight = self.tokens.weight if tied else self.head.weight
 
     @staticmethod
     def _initialise(module):
@@ -88,8 +88,8 @@ class GPT(nn.Module):
         return self.head(self.norm(x))
 
 
-def model(layers, width, heads, seq, vocab=256, dropout=0.1, packed=False, **_):
-    return GPT(layers, width, heads, seq, vocab, dropout, packed)
+def model(layers, width, heads, seq, vocab=256, dropout=0.1, packed=False, tied=True, **_):
+    return GPT(layers, width, heads, seq, vocab, dropout, packed, tied)
 
 
 def loss(model, batch):
