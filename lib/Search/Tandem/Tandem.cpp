@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Tandem/Driver.h"
+#include "Tandem/Improve/StageTies.h"
 #include "Tandem/Improve/Ties.h"
 #include "Tandem/Limits.h"
 #include "tandem/Cost/Accounting.h"
@@ -62,9 +63,12 @@ SearchResult tandem::search::searchTandem(const SearchProblem &problem,
   if (!result.plan || end.isOver())
     return result;
   double best = result.plan->cost, bound = result.plan->lowerBound;
-  if (!options.without.has(Mechanism::EndTies) &&
-      (result.plan->isOptimal || problem.operators.size() <= kMaxRefined))
-    settleTies(problem, *result.plan,
-               [&] { return end.proceeds(1, best, bound); });
+  auto proceeds = [&] { return end.proceeds(1, best, bound); };
+  if (options.without.has(Mechanism::EndTies))
+    return result;
+  if (result.plan->isOptimal || problem.operators.size() <= kMaxRefined)
+    settleTies(problem, *result.plan, proceeds);
+  if (isAmple(problem))
+    joinStages(problem, *result.plan, proceeds);
   return result;
 }
