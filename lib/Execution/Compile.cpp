@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Execution/Compile.h"
+#include "ChooseLayout.h"
 #include "Pipe.h"
 #include "ProgramCache.h"
 #include "StageOf.h"
@@ -13,10 +14,12 @@
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
+#include "tandem/Analysis/Bytes.h"
 #include "tandem/Analysis/HashStep.h"
 #include "tandem/Analysis/UserLocation.h"
 #include "tandem/Conversion/Emit/Emit.h"
 #include "tandem/Device/Gpu.h"
+#include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 #include "tandem/Dialect/Sched/Sched.h"
 #include "tandem/Pipelines/Pipelines.h"
@@ -26,6 +29,7 @@
 #include "tandem/Support/FoldLines.h"
 #include "tandem/Support/TextFile.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileUtilities.h"
 #include <chrono>
 
 using namespace mlir;
@@ -73,6 +77,9 @@ public:
   bool make(std::string_view text, std::string_view name);
   bool hash(std::string_view text, std::string_view name, std::string &found);
   bool findTarget(rt::Target &target);
+  /// Of the step behind the stage import; at least so many, if it has them.
+  bool listLayers(std::string_view text, std::string_view name, int64_t number,
+                  StepLayers &found);
   const std::string &getError() const { return error; }
 
 private:
@@ -771,10 +778,100 @@ bool hashModule(std::string_view module, std::string_view name,
   return done;
 }
 
+bool Compilation::listLayers(std::string_view text, std::string_view name,
+                             int64_t number, StepLayers &found) {
+  if (failed(parse(text, name)) || failed(enter()) ||
+      failed(runPasses(*findStage("import"))))
+    return false;
+  auto step = module->lookupSymbol<func::FuncOp>("step");
+  found.layers = tandem::listLayers(step, number);
+  double parameters = 0, states = 0;
+  for (BlockArgument argument : step.getArguments()) {
+    auto type = dyn_cast<RankedTensorType>(argument.getType());
+    auto role = nn::getRole(step.getArgAttrDict(argument.getArgNumber()));
+    if (!type || !role)
+      continue;
+    auto bytes = static_cast<double>(getBytes(type));
+    if (*role == nn::Role::Input && found.rows == 0 && type.getRank() > 0)
+      found.rows = type.getDimSize(0);
+    else if (*role == nn::Role::Parameter)
+      parameters += bytes;
+    else if (*role == nn::Role::State)
+      states += bytes;
+  }
+  // Parameters, their gradients, and states.
+  found.states = parameters > 0 ? 2 + states / parameters : 1;
+  return true;
+}
+
+/// By the plan that was priced, which a search might not find again.
+static bool compileChoice(std::string_view module, std::string_view name,
+                          const LayoutChoice &choice, CompiledProgram &result,
+                          std::string &error) {
+  SmallString<128> path;
+  if (llvm::sys::fs::createTemporaryFile("layout", "plan", path)) {
+    error = "cannot write a plan into the folder for temporary files";
+    return false;
+  }
+  llvm::FileRemover remover(path);
+  if (!writeTextFile(path.str().str(), kPlanFile, choice.plan, error))
+    return false;
+  CompileOptions own = choice.options;
+  own.planFile = path.str();
+  for (std::string *text : {&own.mesh, &own.search, &own.preset, &own.order})
+    text->clear();
+  own.pins.clear();
+  own.sections.clear();
+  own.searchTimeLimit = 0;
+  if (!compile(module, name, own, result, error))
+    return false;
+  // What the plan costs was said when it was found.
+  llvm::erase_if(result.remarks, [&](const std::string &remark) {
+    return StringRef(remark).contains(path) ||
+           llvm::is_contained(choice.remarks, remark);
+  });
+  result.remarks.insert(result.remarks.begin(), choice.remarks.begin(),
+                        choice.remarks.end());
+  return true;
+}
+
+/// The fastest layout, and then its Program. What explains the plan is that of
+/// the layout, behind the table of layouts.
+static bool compileFastest(std::string_view module, std::string_view name,
+                           const CompileOptions &options,
+                           CompiledProgram &result, std::string &error) {
+  StepLayers step;
+  {
+    CompiledProgram unused;
+    Compilation compilation(options, unused);
+    // A pipeline of as many points as a cluster has nodes, with two sections.
+    constexpr int64_t kLeastLayers = 8;
+    if (!compilation.listLayers(module, name, kLeastLayers, step)) {
+      error = compilation.getError();
+      return false;
+    }
+  }
+  auto choice = chooseLayout(module, name, options, step, error);
+  if (!choice || !compileChoice(module, name, *choice, result, error))
+    return false;
+  std::vector<std::string> remarks;
+  for (const std::string &line : choice->table)
+    remarks.push_back("remark: " + line);
+  if (options.explain)
+    result.explanation =
+        llvm::join(choice->table, "\n") + "\n\n" + result.explanation;
+  else
+    result.remarks.insert(result.remarks.begin(), remarks.begin(),
+                          remarks.end());
+  return true;
+}
+
 bool compile(std::string_view module, std::string_view name,
              const CompileOptions &options, CompiledProgram &result,
              std::string &error) {
   result = CompiledProgram();
+  if (weighsLayouts(options))
+    return compileFastest(module, name, options, result, error);
   Compilation compilation(options, result);
   bool done = compilation.run(module, name);
   error = compilation.getError();

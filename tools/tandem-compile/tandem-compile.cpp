@@ -73,6 +73,7 @@ int main(int argc, char **argv) {
     return fail(tool.input + ": " + error);
   tandem::CompiledProgram program;
   tool.compile.takesInterrupts = true;
+  tool.compile.weighsPipelines = true;
   if (!tandem::compile(*text, tool.input, tool.compile, program, error))
     return fail(error);
   for (const std::string &remark : program.remarks)

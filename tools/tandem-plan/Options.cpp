@@ -30,7 +30,7 @@ const char *const kUsage =
     "  --layouts LAYOUTS      search degrees, microbatches, nodes and cuts of "
     "a "
     "pipeline\n"
-    "                         (docs/pipelines.md#choosing)\n"
+    "                         (docs/choosing-pipelines.md)\n"
     "  --schedule SECTIONS    search in which order the points of a pipeline "
     "run\n"
     "                         sections and microbatches (docs/orders.md)\n"

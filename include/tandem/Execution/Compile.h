@@ -40,6 +40,9 @@ struct CompileOptions : Options {
   /// Told when a stage begins (its name, 0, 0), and between kernels how many
   /// are done of how many ("kernels"), by the same thread. May be empty.
   std::function<void(std::string_view what, size_t done, size_t all)> progress;
+  /// The mesh `auto` with the search `tandem` weighs pipelines, too: their
+  /// microbatches are those of `accumulate`, which changes then.
+  bool weighsPipelines = false;
   /// Look on the disk for what an equal compilation has found, and keep what
   /// this one finds (README, *Caches*).
   bool usesCache = false;

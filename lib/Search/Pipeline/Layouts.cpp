@@ -216,9 +216,12 @@ tandem::pipeline::makeCutProblem(const LayoutProblem &problem,
           getCost(problem, layout, kinds, ring, problem.layers[i]));
   }
   std::vector<cost::ChangeRate> transfers;
-  for (unsigned border = 1; border < cuts.getNumSections(); ++border)
-    transfers.push_back(
-        ranks.getTransfer(cuts.getPoint(border - 1), cuts.getPoint(border)));
+  for (unsigned border = 1; border < cuts.getNumSections(); ++border) {
+    unsigned from = cuts.getPoint(border - 1), to = cuts.getPoint(border);
+    // A V turns inside of a point.
+    transfers.push_back(from == to ? cost::ChangeRate()
+                                   : ranks.getTransfer(from, to));
+  }
   for (size_t i = 0; i < problem.layers.size(); ++i) {
     const ModelLayer &layer = problem.layers[i];
     cuts.layers[i].weights = layer.weights * problem.states / layout.model;

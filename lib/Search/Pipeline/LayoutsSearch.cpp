@@ -83,6 +83,8 @@ static std::vector<Layout> listLayouts(const LayoutProblem &problem) {
   auto devices = static_cast<unsigned>(problem.cluster.getNumDevices());
   auto numLayers = problem.layers.size();
   auto orders = listNodeOrders(problem.cluster);
+  if (!problem.mayOrderNodes)
+    orders.resize(1);
   for (unsigned pipe = 1; pipe <= devices && pipe <= numLayers; ++pipe)
     for (unsigned data = 1; devices % pipe == 0 && data <= devices / pipe;
          ++data) {

@@ -11,6 +11,7 @@
 #include "tandem/Analysis/Bytes.h"
 #include "tandem/Analysis/StepAttrs.h"
 #include "tandem/Dialect/NN/NN.h"
+#include "tandem/Transforms/Cut/Cut.h"
 #include <limits>
 #include <map>
 
@@ -50,13 +51,14 @@ public:
   /// into so many sections.
   void keepModules(int64_t number);
 
+  StringRef getName(unsigned i) {
+    return nn::getTensorName(step.getArgAttrDict(parameters[i]));
+  }
+
 private:
   void addParameters(Value value);
   void addOperator(Operation &op);
   int64_t getRank(Value value) const { return ranks.lookup_or(value, -1); }
-  StringRef getName(unsigned i) {
-    return nn::getTensorName(step.getArgAttrDict(parameters[i]));
-  }
 
   func::FuncOp step;
   /// What depends on the data.
@@ -278,4 +280,26 @@ tandem::chooseSections(func::FuncOp step, int64_t number) {
       sections[chain.parameters[i]] = section;
   }
   return sections;
+}
+
+std::vector<ChainLayer> tandem::listLayers(func::FuncOp step, int64_t number) {
+  Chain chain(step);
+  chain.keepModules(std::min(number, chain.countSections()));
+  std::vector<ChainLayer> layers;
+  for (unsigned begin = 0, end = 1; end <= chain.size(); ++end) {
+    bool isCut = end == chain.size() ||
+                 (chain.mayCut[end] &&
+                  chain.usedBefore[end] < chain.usedBefore[chain.size()]);
+    if (!isCut || chain.usedBefore[begin] == chain.usedBefore[end])
+      continue;
+    ChainLayer &layer = layers.emplace_back();
+    layer.flops = chain.flopsBefore[end] - chain.flopsBefore[begin];
+    layer.leaving = end < chain.size() ? chain.getCrossing(end) : 0;
+    for (; begin < end; ++begin) {
+      unsigned argument = chain.parameters[begin];
+      layer.parameters.push_back(chain.getName(begin).str());
+      layer.bytes += tandem::getBytes(step.getArgument(argument).getType());
+    }
+  }
+  return layers;
 }

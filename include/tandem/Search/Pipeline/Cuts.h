@@ -103,8 +103,8 @@ struct CutResult {
   std::string error;
 };
 
-/// A problem from its text (docs/pipelines.md), which came from `name`. Else
-/// nothing, with one line in `error` that begins with `NAME`.
+/// A problem from its text (docs/choosing-pipelines.md), which came from
+/// `name`. Else nothing, with one line in `error` that begins with `NAME`.
 std::optional<CutProblem> parseCutProblem(std::string_view text,
                                           std::string_view name,
                                           std::string &error);

@@ -65,6 +65,8 @@ struct LayoutProblem {
   std::vector<ModelLayer> layers;
   /// Empty: all that the cluster can have.
   std::vector<Layout> layouts;
+  /// Whether a layout may have the nodes in another order.
+  bool mayOrderNodes = true;
 };
 
 /// What became of a layout.
@@ -84,9 +86,9 @@ struct LayoutResult {
   std::string why;
 };
 
-/// A problem from its text (docs/pipelines.md), which came from `name`. Else
-/// nothing, with one line in `error` that begins with `NAME`. Of the cluster it
-/// has kinds with their memory, nodes and links.
+/// A problem from its text (docs/choosing-pipelines.md), which came from
+/// `name`. Else nothing, with one line in `error` that begins with `NAME`. Of
+/// the cluster it has kinds with their memory, nodes and links.
 std::optional<LayoutProblem> parseLayoutProblem(std::string_view text,
                                                 std::string_view name,
                                                 std::string &error);

@@ -20,6 +20,8 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
+#include <string>
+#include <vector>
 
 namespace tandem {
 
@@ -29,6 +31,19 @@ using SectionNames = llvm::SmallVector<std::string>;
 /// The globs of each section of a step whose arguments have `spmd.section`: of
 /// whole modules where all of their parameters are in one.
 llvm::SmallVector<SectionNames> nameSections(mlir::func::FuncOp step);
+
+/// Parameters between two places where a step may be cut.
+struct ChainLayer {
+  std::vector<std::string> parameters;
+  /// Of the forward pass over the whole batch.
+  double flops = 0;
+  /// Of the parameters; of what leaves the layer for later ones.
+  int64_t bytes = 0, leaving = 0;
+};
+
+/// The layers of a step in the order of the data: modules with parameters, or
+/// at least `number` if it has so many.
+std::vector<ChainLayer> listLayers(mlir::func::FuncOp step, int64_t number);
 
 /// For people: `embedding.*, layers.0.* to layers.5.*`.
 std::string printSectionNames(const SectionNames &names);

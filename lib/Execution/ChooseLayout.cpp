@@ -1,0 +1,347 @@
+//===- ChooseLayout.cpp - pipelines among the layouts of a mesh -----------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ChooseLayout.h"
+#include "tandem/Prediction/Prediction.h"
+#include "tandem/Search/Pipeline/Layouts.h"
+#include "tandem/Support/ByteSize.h"
+#include "tandem_rt/program.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <chrono>
+#include <numeric>
+#include <set>
+
+using namespace tandem;
+using namespace tandem::pipeline;
+
+/// Pipelines that become Programs, beside rules and presets.
+static constexpr size_t kMostPipelines = 4;
+/// The share of the time limit for the meshes without a pipe axis.
+static constexpr double kFirstShare = 1.0 / 3;
+
+bool tandem::weighsLayouts(const CompileOptions &options) {
+  return options.weighsPipelines && options.mesh == "auto" &&
+         options.search == "tandem" && !options.cluster.empty() &&
+         options.sections.empty() && options.order.empty() &&
+         options.start.empty() && options.fromStage.empty();
+}
+
+namespace {
+/// A layout that becomes a Program.
+struct Candidate {
+  std::string name;
+  CompileOptions options;
+  /// Why there is no Program of it.
+  std::string failure = {};
+  size_t number = 0;
+  double seconds = 0, bubble = 0, exposed = 0;
+  /// B that a rank holds: of each point, or of all.
+  std::vector<int64_t> held = {};
+  std::string plan = {};
+  std::vector<std::string> remarks = {};
+};
+
+class Chooser {
+public:
+  Chooser(std::string_view module, std::string_view name,
+          const CompileOptions &options, const StepLayers &step)
+      : module(module), name(name), options(options), step(step) {}
+  std::optional<LayoutChoice> run(std::string &error);
+
+private:
+  using Clock = std::chrono::steady_clock;
+  Candidate make(std::string name, std::string mesh) const;
+  void addPresets();
+  void addRule();
+  void addPipelines();
+  LayoutProblem makeProblem() const;
+  void addPipeline(const LayoutResult &result);
+  std::optional<double> getSeconds(size_t numLeft, bool isFirst) const;
+  void tryOne(Candidate &candidate, double seconds);
+  std::string measure(Candidate &candidate, const std::string &bytes) const;
+  std::vector<std::string> printTable() const;
+  bool isCancelled() const {
+    return options.isCancelled && options.isCancelled();
+  }
+
+  std::string_view module, name;
+  const CompileOptions &options;
+  const StepLayers &step;
+  cost::Cluster cluster;
+  int64_t devices = 1;
+  std::vector<Candidate> candidates;
+  Clock::time_point begin = Clock::now();
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Candidates
+//===----------------------------------------------------------------------===//
+
+/// Neighbours share a layer, those behind them a batch.
+static std::string printMesh(int64_t pipe, int64_t data, int64_t model) {
+  std::string mesh;
+  for (auto [name, size] : {std::pair("pipe", pipe), std::pair("data", data),
+                            std::pair("model", model)})
+    if (size > 1)
+      mesh += (mesh.empty() ? "" : ",") + std::string(name) + "=" +
+              std::to_string(size);
+  return mesh.empty() ? "data=1" : mesh;
+}
+
+Candidate Chooser::make(std::string name, std::string mesh) const {
+  Candidate candidate{std::move(name), options};
+  candidate.options.mesh = std::move(mesh);
+  candidate.options.weighsPipelines = false;
+  return candidate;
+}
+
+void Chooser::addPresets() {
+  std::string data = "data=" + std::to_string(devices);
+  auto add = [&](std::string preset, const std::string &mesh) {
+    Candidate candidate = make(preset + " " + mesh, mesh);
+    candidate.options.search.clear();
+    candidate.options.searchTimeLimit = 0;
+    candidate.options.preset = std::move(preset);
+    candidates.push_back(std::move(candidate));
+  };
+  for (const char *preset : {"data-parallel", "zero", "expert-parallel"})
+    add(preset, data);
+  add("tensor-parallel", "model=" + std::to_string(devices));
+  add("pipeline", "pipe=" + std::to_string(devices));
+  if (options.accumulate == 1)
+    candidates.back().options.accumulate =
+        std::gcd(step.rows / options.micro, 4 * devices);
+}
+
+/// Megatron's: tensors inside a node, as few points as hold the step, and data
+/// over the rest.
+void Chooser::addRule() {
+  int64_t inNode = devices;
+  for (const cost::NodeGroup &group : cluster.nodes) {
+    int64_t own = 0;
+    for (auto [kind, count] : group.devices)
+      own += count;
+    inNode = std::min(inNode, own);
+  }
+  for (int64_t pipe = 1; pipe * inNode <= devices; ++pipe) {
+    if (devices % (pipe * inNode) != 0)
+      continue;
+    std::string mesh = printMesh(pipe, devices / pipe / inNode, inNode);
+    Candidate candidate = make("megatron " + mesh, mesh);
+    if (pipe > 1 && options.accumulate == 1)
+      candidate.options.accumulate = std::gcd(
+          step.rows * pipe * inNode / devices / options.micro, 4 * pipe);
+    candidates.push_back(std::move(candidate));
+  }
+}
+
+/// Seconds from FLOPs at the peak of each kind; of the backward pass twice
+/// those of the forward pass.
+LayoutProblem Chooser::makeProblem() const {
+  LayoutProblem problem;
+  problem.cluster = cluster;
+  problem.batch = static_cast<unsigned>(step.rows / options.micro);
+  problem.states = step.states;
+  problem.mayOrderNodes = false;
+  auto rows = static_cast<double>(problem.batch);
+  for (const ChainLayer &layer : step.layers) {
+    ModelLayer &own = problem.layers.emplace_back();
+    own.weights = static_cast<double>(layer.bytes);
+    own.bytes = static_cast<double>(layer.leaving) / rows;
+    own.reduced = own.bytes;
+    for (const cost::DeviceKind &kind : cluster.kinds) {
+      double pass = layer.flops / rows / cost::getPeakRate(kind, "f32");
+      own.costs[{kind.name, 1}] = {pass, pass, pass};
+    }
+  }
+  return problem;
+}
+
+void Chooser::addPipeline(const LayoutResult &result) {
+  const Layout &layout = result.layout;
+  std::string mesh = printMesh(layout.pipe, layout.data, layout.model);
+  int64_t microbatches = step.rows / options.micro / layout.data / layout.rows;
+  Candidate candidate = make(llvm::formatv("{0} accumulate={1} {2}", mesh,
+                                           microbatches, layout.schedule),
+                             mesh);
+  candidate.options.accumulate = microbatches;
+  candidate.options.order = layout.schedule;
+  unsigned begin = 0;
+  for (unsigned count : result.cut) {
+    std::vector<std::string> names;
+    for (unsigned i = begin; i < begin + count; ++i)
+      names.insert(names.end(), step.layers[i].parameters.begin(),
+                   step.layers[i].parameters.end());
+    begin += count;
+    candidate.options.sections.push_back(llvm::join(names, ","));
+  }
+  candidates.push_back(std::move(candidate));
+}
+
+/// Of each mesh and schedule the best one, as far as bounds let it be cut.
+void Chooser::addPipelines() {
+  if (step.layers.size() < 2 || step.rows < 1)
+    return;
+  double limit =
+      options.searchTimeLimit > 0 ? options.searchTimeLimit * kFirstShare : 0;
+  std::set<std::tuple<unsigned, unsigned, std::string>> seen;
+  for (const LayoutResult &result : searchLayouts(makeProblem(), limit)) {
+    const Layout &layout = result.layout;
+    int64_t microbatches =
+        step.rows / options.micro / layout.data / layout.rows;
+    bool isOpen = options.accumulate == 1 || options.accumulate == microbatches;
+    if (result.cut.empty() || layout.pipe == 1 || !isOpen ||
+        !seen.emplace(layout.pipe, layout.data, layout.schedule).second)
+      continue;
+    addPipeline(result);
+    if (seen.size() == kMostPipelines)
+      return;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Programs
+//===----------------------------------------------------------------------===//
+
+/// 0 is no limit, none is no time.
+std::optional<double> Chooser::getSeconds(size_t numLeft, bool isFirst) const {
+  if (options.searchTimeLimit <= 0)
+    return 0;
+  std::chrono::duration<double> passed = Clock::now() - begin;
+  double left = options.searchTimeLimit - passed.count();
+  if (left <= 0)
+    return isFirst ? std::optional(options.searchTimeLimit * kFirstShare)
+                   : std::nullopt;
+  return isFirst ? left * kFirstShare : left / static_cast<double>(numLeft);
+}
+
+/// What is wrong with the Program; empty: nothing.
+std::string Chooser::measure(Candidate &candidate,
+                             const std::string &bytes) const {
+  auto timeline = predictProgram(bytes, options.cluster);
+  if (!timeline.ok())
+    return timeline.status().message();
+  auto report = rt::makeReport(*timeline);
+  if (!report.ok())
+    return report.status().message();
+  candidate.seconds = report->total.seconds;
+  candidate.exposed = report->total.exposed;
+  candidate.bubble =
+      candidate.seconds > 0 ? report->total.idle / candidate.seconds : 0;
+  auto program = rt::loadProgram(
+      {reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()});
+  if (!program.ok())
+    return program.status().message();
+  candidate.held.resize(program->rankPrograms.size());
+  for (int64_t rank = 0; rank < program->numRanks(); ++rank) {
+    int64_t &held = candidate.held[program->rankToProgram[rank]];
+    held = std::max(held, rt::heldBytes(*program, rank));
+  }
+  return "";
+}
+
+/// The commands are those of the device, without kernels.
+void Chooser::tryOne(Candidate &candidate, double seconds) {
+  CompileOptions own = candidate.options;
+  if (seconds > 0 && !own.search.empty())
+    own.searchTimeLimit = seconds;
+  own.usesCache = own.takesInterrupts = own.timeline = own.explain = false;
+  own.stopAfter.clear();
+  own.printAfter.clear();
+  own.problemOut.clear();
+  if (own.device == "cuda" && own.architecture.empty())
+    own.architecture = "sm_80";
+  own.device = "sim";
+  CompiledProgram result;
+  if (!compile(module, name, own, result, candidate.failure))
+    return;
+  candidate.failure = measure(candidate, result.bytes);
+  candidate.plan = std::move(result.plan);
+  candidate.remarks = std::move(result.remarks);
+}
+
+/// Of equally fast ones, the one that was tried first.
+static bool isBetter(const Candidate &first, const Candidate &second) {
+  auto getKey = [](const Candidate &candidate) {
+    return std::make_tuple(!candidate.failure.empty(), candidate.seconds,
+                           candidate.number);
+  };
+  return getKey(first) < getKey(second);
+}
+
+std::vector<std::string> Chooser::printTable() const {
+  size_t width = 0;
+  for (const Candidate &candidate : candidates)
+    width = std::max(width, candidate.name.size());
+  std::vector<std::string> table;
+  table.push_back(llvm::formatv(
+      "layouts: {0} devices of {1}, {2} that became Programs, fastest first",
+      devices, cluster.name, candidates.size()));
+  double fastest = candidates.front().seconds;
+  for (const Candidate &candidate : candidates) {
+    std::string line = "  " + candidate.name;
+    line.append(width - candidate.name.size() + 2, ' ');
+    if (!candidate.failure.empty()) {
+      table.push_back(line + candidate.failure);
+      continue;
+    }
+    line += llvm::formatv("step {0:F6} s, bubble {1:F1} %, exposed {2:F6} s, "
+                          "holds",
+                          candidate.seconds, 100 * candidate.bubble,
+                          candidate.exposed);
+    for (auto [i, held] : llvm::enumerate(candidate.held))
+      line += (i ? ", " : " ") + printByteSize(held);
+    if (candidate.seconds > fastest)
+      line += llvm::formatv("; {0:F1} % slower",
+                            100 * (candidate.seconds / fastest - 1));
+    table.push_back(line);
+  }
+  return table;
+}
+
+std::optional<LayoutChoice> Chooser::run(std::string &error) {
+  auto read = cost::readCluster(options.cluster, error);
+  if (!read)
+    return std::nullopt;
+  cluster = std::move(*read);
+  devices = cluster.getNumDevices();
+  candidates.push_back(make("no pipe axis", "auto"));
+  addPipelines();
+  addRule();
+  addPresets();
+  for (auto [i, candidate] : llvm::enumerate(candidates)) {
+    auto seconds = getSeconds(candidates.size() - i, i == 0);
+    candidate.number = i;
+    if (isCancelled())
+      candidate.failure = "not tried, as the search was interrupted";
+    else if (seconds)
+      tryOne(candidate, *seconds);
+    else
+      candidate.failure = "not tried within the time limit";
+  }
+  llvm::sort(candidates, isBetter);
+  if (!candidates.front().failure.empty()) {
+    error = "mesh auto: none of " + std::to_string(candidates.size()) +
+            " layouts of " + std::to_string(devices) +
+            " devices has a Program that fits; " + candidates.front().name +
+            ": " + candidates.front().failure;
+    return std::nullopt;
+  }
+  Candidate &first = candidates.front();
+  return LayoutChoice{first.options, first.plan, first.remarks, printTable()};
+}
+
+std::optional<LayoutChoice> tandem::chooseLayout(std::string_view module,
+                                                 std::string_view name,
+                                                 const CompileOptions &options,
+                                                 const StepLayers &step,
+                                                 std::string &error) {
+  return Chooser(module, name, options, step).run(error);
+}
