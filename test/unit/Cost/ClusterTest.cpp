@@ -414,8 +414,9 @@ TEST(ClusterTest, ShippedExamples) {
     names.push_back(entry.path().stem());
   std::sort(names.begin(), names.end());
   EXPECT_EQ(names, (std::vector<std::string>{
-                       "a100-4x8", "ethernet-4x1", "h100-128x8", "h100-8x8",
-                       "laptop", "v100-1x8", "v100-2x4", "v100-8x8"}));
+                       "a100-16x8", "a100-4x8", "ethernet-4x1", "g4dn-4x4",
+                       "h100-128x8", "h100-8x8", "laptop", "p3-g4dn",
+                       "v100-1x8", "v100-2x4", "v100-8x8", "v100-8x8-100g"}));
   for (const std::string &name : names) {
     std::string error;
     auto cluster = readCluster(TANDEM_CLUSTERS + name + ".yaml", error);
