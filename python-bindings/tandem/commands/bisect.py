@@ -118,8 +118,9 @@ def _verdict(finding, before):
         lines += [f"  made of what this stage put in: {maker}" for maker in finding.makers]
     if not finding.row.passed:
         row = finding.row
+        source = f", made by {finding.source}" if finding.source else ""
         lines.append(
-            f"  beside eager: {row.kind} {row.name} is off by {row.absolute:.1e}, allowed {row.allowed:.1e}"
+            f"  beside eager: {row.kind} {row.name} is off by {row.absolute:.1e}, allowed {row.allowed:.1e}{source}"
         )
     return "\n".join(lines)
 

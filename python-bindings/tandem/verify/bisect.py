@@ -210,7 +210,7 @@ def compare_operators(before, after, floor):
 
 @dataclass
 class Finding:
-    """What is said of a stage: the worst row beside eager, and the first fault, else the largest difference, among the
+    """What is said of a stage: a row beside eager, and the first fault, else the largest difference, among the
     operators (None: not compared).
     """
 
@@ -221,6 +221,7 @@ class Finding:
     makers: list = field(default_factory=list)
     error: str = ""
     note: str = ""
+    source: str = ""  # the operator of the captured step that makes what the row is of, if it fails
 
     @property
     def differs(self):
@@ -301,9 +302,31 @@ class Bisection:
         self.before = run
         for path in paths:
             path.unlink()
-        finding.row = worst(judge(subject, history))
+        self._judge_results(finding, history)
         return finding
 
     def run_program(self, history):
         """The `Finding` of a compiled run."""
-        return Finding("emit", row=worst(judge(self.subject, history)))
+        finding = Finding("emit")
+        self._judge_results(finding, history)
+        return finding
+
+    def _judge_results(self, finding, history):
+        """The row that is told of: of those that fail, the one whose result the step makes first, else the worst."""
+        rows = judge(self.subject, history)
+        failed = [row for row in rows if not row.passed]
+        finding.row = min(failed, key=self._number_of) if failed else worst(rows)
+        number = self._number_of(finding.row)
+        operators = self.subject.module.step.operators
+        if failed and number < len(operators):
+            finding.source = f"nn.{operators[number].name} at {operators[number].location}"
+
+    def _number_of(self, row):
+        """The place, in the captured step, of the operator that makes what a row is of; behind all others if none does."""
+        step = self.subject.module.step
+        for result, output in zip(step.results, step.outputs, strict=True):
+            if result.role == row.kind and (row.kind == "loss" or result.name == row.name):
+                for number, operator in enumerate(step.operators):
+                    if any(output is made for made in operator.results):
+                        return number
+        return len(step.operators)
