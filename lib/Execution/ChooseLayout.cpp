@@ -313,9 +313,10 @@ std::optional<LayoutChoice> Chooser::run(std::string &error) {
   cluster = std::move(*read);
   devices = cluster.getNumDevices();
   candidates.push_back(make("no pipe axis", "auto"));
+  // Those that need no search are there within any limit of time.
+  addPresets();
   addPipelines();
   addRule();
-  addPresets();
   for (auto [i, candidate] : llvm::enumerate(candidates)) {
     auto seconds = getSeconds(candidates.size() - i, i == 0);
     candidate.number = i;
