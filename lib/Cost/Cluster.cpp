@@ -59,7 +59,8 @@ private:
   void readEfficiency(const TextNode &node, ComputeRate &rate);
   void readNodes(const TextNode &node);
   void readNodeGroup(const TextNode &node);
-  std::optional<Link> readLink(const TextNode &links, const char *level);
+  std::optional<Link> readLink(const TextNode &links, const char *level,
+                               bool hasQueue = true);
   void checkLinks(const std::string &place);
   void readLinks(const TextNode &root);
   void readInterference(const TextNode &node);
@@ -316,11 +317,15 @@ void Reader::readNodes(const TextNode &node) {
 // Links
 //===----------------------------------------------------------------------===//
 
-std::optional<Link> Reader::readLink(const TextNode &links, const char *level) {
+std::optional<Link> Reader::readLink(const TextNode &links, const char *level,
+                                     bool hasQueue) {
   const TextNode *node = links.find(level);
   if (!node || !isMapping(*node, "'latency', 'bandwidth' and 'per'"))
     return std::nullopt;
-  checkKeys(*node, {"latency", "bandwidth", "per", "queue"});
+  if (hasQueue)
+    checkKeys(*node, {"latency", "bandwidth", "per", "queue"});
+  else
+    checkKeys(*node, {"latency", "bandwidth", "per"});
   Link link;
   link.latency = get(*node, "latency", Quantity::Time, true);
   link.bandwidth = get(*node, "bandwidth", Quantity::Bandwidth);
@@ -332,9 +337,11 @@ std::optional<Link> Reader::readLink(const TextNode &links, const char *level) {
 void Reader::readLinks(const TextNode &root) {
   const TextNode *links = root.find("link");
   if (links && !isEmpty(*links) && isMapping(*links, "'node' and 'network'")) {
-    checkKeys(*links, {"node", "network"});
+    checkKeys(*links, {"node", "network", "host"});
     cluster.node = readLink(*links, "node");
     cluster.network = readLink(*links, "network");
+    // Each direction has a queue.
+    cluster.host = readLink(*links, "host", /*hasQueue=*/false);
   }
   checkLinks(links ? links->place : root.place);
 }

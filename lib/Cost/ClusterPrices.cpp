@@ -45,6 +45,26 @@ static const ComputeRate &getRate(const DeviceKind &kind,
   return *lowest;
 }
 
+double tandem::cost::getHostSeconds(const Cluster &cluster, double bytes) {
+  int64_t sharers = 1;
+  if (!cluster.host->isPerDevice)
+    for (const NodeGroup &group : cluster.nodes) {
+      int64_t devices = 0;
+      for (auto [kind, count] : group.devices)
+        devices += count;
+      sharers = std::max(sharers, devices);
+    }
+  return cluster.host->latency +
+         bytes * static_cast<double>(sharers) / cluster.host->bandwidth;
+}
+
+std::string tandem::cost::describeMissingHost(const Cluster &cluster) {
+  return "cluster '" + cluster.name +
+         "' has no link 'host', over which values on the host are copied: add "
+         "one to its file, such as 'host: {latency: 10 us, bandwidth: 16 GB/s, "
+         "per: device}' under 'link'";
+}
+
 double tandem::cost::getPeakRate(const DeviceKind &kind,
                                  std::string_view type) {
   return getRate(kind, type).peak;

@@ -126,10 +126,11 @@ std::string tandem::cost::print(const Cluster &cluster) {
   out << "nodes:\n";
   for (const NodeGroup &group : cluster.nodes)
     ::print(out, cluster, group);
-  if (cluster.node || cluster.network)
+  if (cluster.node || cluster.network || cluster.host)
     out << "link:\n";
   ::print(out, "  ", "node", cluster.node);
   ::print(out, "  ", "network", cluster.network);
+  ::print(out, "  ", "host", cluster.host);
   out << "interference:\n  computation: "
       << printQuantity(cluster.computeSlowdown, Quantity::Factor)
       << "\n  collective: "

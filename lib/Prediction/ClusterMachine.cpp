@@ -22,7 +22,8 @@ std::unique_ptr<ClusterMachine>
 ClusterMachine::make(const Program &program, const cost::Cluster &cluster,
                      std::string &error) {
   std::unique_ptr<ClusterMachine> machine(new ClusterMachine(program, cluster));
-  if (!machine->priceAxes(error))
+  error = findMissingHost(program, cluster);
+  if (!error.empty() || !machine->priceAxes(error))
     return nullptr;
   machine->placeRanks();
   machine->addLinks();
@@ -95,8 +96,9 @@ void ClusterMachine::priceCommands() {
     for (const auto &listing : listings) {
       ofKind.emplace_back();
       for (const Command *command : listing)
-        ofKind.back().push_back(
-            isComputation(*command) ? priceComputation(own, *command) : 0);
+        ofKind.back().push_back(isComputation(*command)
+                                    ? priceComputation(program, own, *command)
+                                    : 0);
     }
   }
 }

@@ -20,9 +20,15 @@
 
 namespace tandem {
 
-/// Seconds of a command that computes, on the slowest kind of device.
-double priceComputation(const cost::Cluster &cluster,
+/// Seconds of a command that computes, on the slowest kind of device, or of one
+/// that copies from the host or to it.
+double priceComputation(const rt::Program &program,
+                        const cost::Cluster &cluster,
                         const rt::Command &command);
+
+/// What `cluster` lacks for the copies of `program`; empty: nothing.
+std::string findMissingHost(const rt::Program &program,
+                            const cost::Cluster &cluster);
 
 /// A part of a collective: all that its members do along one axis.
 struct AxisPart {

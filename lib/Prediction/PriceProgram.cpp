@@ -16,7 +16,27 @@ using namespace rt;
 using cost::Change;
 using cost::Cluster;
 
-double priceComputation(const Cluster &cluster, const Command &command) {
+static bool isHostCopy(const Program &program, const Command &command) {
+  return program.queues[command.queue].role == QueueRole::Copy &&
+         std::holds_alternative<Copy>(command.operation);
+}
+
+std::string findMissingHost(const Program &program, const Cluster &cluster) {
+  if (cluster.host)
+    return "";
+  for (const RankProgram &rankProgram : program.rankPrograms)
+    for (const Command *command : rankProgram.listing())
+      if (isHostCopy(program, *command))
+        return describeMissingHost(cluster);
+  return "";
+}
+
+double priceComputation(const Program &program, const Cluster &cluster,
+                        const Command &command) {
+  if (isHostCopy(program, command))
+    return getHostSeconds(
+        cluster,
+        static_cast<double>(std::get<Copy>(command.operation).source.bytes));
   auto flops = static_cast<double>(command.flops);
   auto bytes = static_cast<double>(command.bytes);
   if (const auto *attention = std::get_if<Attention>(&command.operation))
@@ -108,7 +128,7 @@ struct Pricer {
     times.latency.emplace_back();
     for (const Command *command : rankProgram.listing())
       if (isComputation(*command))
-        seconds[command->id] = priceComputation(cluster, *command);
+        seconds[command->id] = priceComputation(program, cluster, *command);
       else if (const auto *op = std::get_if<Collective>(&command->operation))
         add(command->id, *op);
       else if (const auto *op = std::get_if<Transfer>(&command->operation))
@@ -126,8 +146,8 @@ Expected<CommandTimes> priceProgram(const Program &program,
     mesh.back().name = axis.name;
     mesh.back().size = axis.size;
   }
-  std::string error;
-  if (!priceMesh(cluster, mesh, error))
+  std::string error = findMissingHost(program, cluster);
+  if (!error.empty() || !priceMesh(cluster, mesh, error))
     return Status::error(error);
   CommandTimes times{hash, "planned: cluster '" + cluster.name + "'"};
   times.computationSlowdown = cluster.computeSlowdown;

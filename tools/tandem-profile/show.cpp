@@ -92,6 +92,10 @@ Status show(const Options &options) {
               cluster->pieceLatency * 1e6);
   for (const DeviceKind &kind : cluster->kinds)
     print(*cluster, kind);
+  if (cluster->host)
+    std::printf("host %.2f us + %.2f us/MB\n",
+                getHostSeconds(*cluster, 0) * 1e6,
+                (getHostSeconds(*cluster, 1e6) - cluster->host->latency) * 1e6);
   for (const Axis &axis : axes)
     print(axis);
   return Status::success();

@@ -131,6 +131,9 @@ struct Cluster {
   /// Inside a node, and between nodes; there where they are needed, and nodes
   /// have none of their own.
   std::optional<Link> node, network;
+  /// Between each device and its host, both directions at once; none: nothing
+  /// lies in the host's memory.
+  std::optional<Link> host;
   /// a and b of the cost's definition: how many times longer computation takes
   /// beside a collective, and the collective beside computation.
   double computeSlowdown = 1, collectiveSlowdown = 1;
@@ -182,6 +185,13 @@ bool priceMesh(const Cluster &cluster, std::vector<Axis> &axes,
 double getComputeSeconds(const Cluster &cluster, std::string_view type,
                          double flops, double bytes, std::string_view op = "",
                          std::span<const int64_t> shape = {});
+
+/// Seconds of a copy of so many bytes between a device and its host, over the
+/// link `host`, while all devices of the node copy as much.
+double getHostSeconds(const Cluster &cluster, double bytes);
+
+/// What a cluster without a link `host` lacks, as an error for users.
+std::string describeMissingHost(const Cluster &cluster);
 
 /// FLOP/s that a device of the kind reaches at most in a data type.
 double getPeakRate(const DeviceKind &kind, std::string_view type);

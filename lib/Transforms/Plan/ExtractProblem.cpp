@@ -256,6 +256,9 @@ unsigned Extractor::addTensor(unsigned value, std::string name) {
   tensor.times = countChanges(value);
   tensor.viewOf = getViewed(value);
   tensor.isInKernel = residence.isInKernel[value];
+  // A view of a copy, not of what lies on the host.
+  if (tensor.viewOf >= 0 && problem.tensors[tensor.viewOf].elementBytes == 0)
+    tensor.viewOf = -1;
   return problem.tensors.size() - 1;
 }
 
@@ -444,6 +447,10 @@ void Extractor::addLocations(const OperatorGroup &group, cost::Operator &op) {
 }
 
 FailureOr<std::unique_ptr<Extraction>> Extractor::run() {
+  if (!cluster.host && llvm::any_of(graph.values, [](const ValueNode &value) {
+        return value.isOnHost;
+      }))
+    return emitError() << cost::describeMissingHost(cluster);
   if (failed(addAxes()))
     return failure();
   problem.graphHash = graph.hash;

@@ -196,6 +196,16 @@ SmallVector<int64_t, 4> GroupCost::getLoops(unsigned member, double flops,
   return {batch, m, n, k};
 }
 
+/// Of copies between the device and the host.
+double GroupCost::getCopySeconds(ArrayRef<unsigned> values,
+                                 LayoutOf layoutOf) const {
+  double bytes = 0;
+  for (unsigned value : values)
+    if (graph.values[value].isOnHost)
+      bytes += graph.values[value].bytes / getParts(layoutOf(value));
+  return bytes > 0 ? cost::getHostSeconds(cluster, bytes) : 0;
+}
+
 double GroupCost::getSeconds(ArrayRef<int64_t> shares,
                              LayoutOf layoutOf) const {
   double seconds = 0;
@@ -214,6 +224,9 @@ double GroupCost::getSeconds(ArrayRef<int64_t> shares,
     seconds += cost::getComputeSeconds(cluster, work.type, flops, bytes,
                                        work.op, loops);
   }
+  // Buckets follow each other on three queues: the slowest one decides.
+  seconds = std::max({seconds, getCopySeconds(group.inputs, layoutOf),
+                      getCopySeconds(group.outputs, layoutOf)});
   bool isIterated = llvm::any_of(group.members, [&](unsigned member) {
     return spmd::getLoop(graph.ops[member].op).has_value();
   });
