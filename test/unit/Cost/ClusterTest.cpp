@@ -140,7 +140,7 @@ TEST(ClusterTest, OverridesCanBeWrong) {
             "expected a bandwidth above zero, such as '9.71 Gbit/s'");
   EXPECT_EQ(of("link.netwrk.bandwidth=25 GB/s"),
             "--set link.netwrk.bandwidth=25 GB/s: found unknown key 'netwrk', "
-            "expected one of node, network");
+            "expected one of node, network, host");
   EXPECT_EQ(of("nodes.2.count=3"), "--set nodes.2.count=3: found '2', "
                                    "expected an index below 2");
   EXPECT_EQ(of("name.x=1"),
