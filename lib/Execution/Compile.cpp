@@ -7,6 +7,7 @@
 
 #include "tandem/Execution/Compile.h"
 #include "ChooseLayout.h"
+#include "OrderProblem.h"
 #include "Pipe.h"
 #include "ProgramCache.h"
 #include "StageOf.h"
@@ -18,10 +19,12 @@
 #include "tandem/Analysis/HashStep.h"
 #include "tandem/Analysis/UserLocation.h"
 #include "tandem/Conversion/Emit/Emit.h"
+#include "tandem/Cost/Plan.h"
 #include "tandem/Device/Gpu.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 #include "tandem/Dialect/Sched/Sched.h"
+#include "tandem/Orders/Schedules.h"
 #include "tandem/Pipelines/Pipelines.h"
 #include "tandem/Prediction/Prediction.h"
 #include "tandem/Search/Watch.h"
@@ -31,6 +34,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileUtilities.h"
 #include <chrono>
+#include <set>
 
 using namespace mlir;
 
@@ -101,6 +105,16 @@ private:
   FailureOr<std::string> findExcess();
   LogicalResult addTimeline();
   FailureOr<bool> compileFrom(const Stage *first);
+  LogicalResult outline();
+  FailureOr<double> predictSeconds(rt::Timeline &timeline);
+  FailureOr<bool> searchOrder();
+  FailureOr<bool> tryOrder(const orders::Order &order);
+  LogicalResult weighOrder(const orders::Order &order, StringRef name);
+  LogicalResult weighSearched(pipeline::ScheduleProblem &problem,
+                              const orders::Order &start,
+                              const std::string &excess, double &cost,
+                              double &bound);
+  LogicalResult weighNamed(const pipeline::ScheduleProblem &problem);
   LogicalResult fail(const Twine &message);
   void tell(StringRef what, size_t done = 0, size_t all = 0) const {
     if (options.progress)
@@ -138,6 +152,17 @@ private:
   rt::Program program;
   Recompute recompute;
   Repeats repeats;
+  /// Of an order that is searched: the step in front of its actions.
+  struct {
+    OwningOpRef<ModuleOp> step;
+    size_t numIR = 0;
+    /// The texts of orders whose Programs were made.
+    std::set<std::string> tried;
+    /// The one that is predicted to be the fastest.
+    std::optional<orders::Order> best;
+    double seconds = 0;
+    std::string name;
+  } unordered;
   /// Of the module and its step, in a text that users rarely see.
   SmallVector<Location> wholes;
   std::string error;
@@ -416,8 +441,16 @@ LogicalResult Compilation::runPasses(const Stage &stage,
   if (pipe)
     addPassesBefore(manager, *pipe, stage.name);
   addStage(manager, stage, ofStages, exchange);
-  if (pipe)
+  bool isOrdered = pipe && pipe->isSearched && stage.name == "localize";
+  if (pipe && !isOrdered)
     addPassesBehind(manager, *pipe, stage.name);
+  if (isOrdered) {
+    if (failed(manager.run(*module)))
+      return failure();
+    unordered.step = module->clone();
+    unordered.numIR = result.ir.size();
+    return outline();
+  }
   if (pipe && isOfActions(stage.name)) {
     for (ModuleOp action : module->getOps<ModuleOp>())
       if (failed(manager.run(action)))
@@ -428,6 +461,15 @@ LogicalResult Compilation::runPasses(const Stage &stage,
   if (isCancelled())
     return fail("interrupted in stage " + stage.name);
   return verify(*module);
+}
+
+/// Makes actions of the step, in the order that the pipeline has now.
+LogicalResult Compilation::outline() {
+  auto manager = PassManager::on<ModuleOp>(context.get(),
+                                           OpPassManager::Nesting::Implicit);
+  manager.enableVerifier(false);
+  addPassesBehind(manager, *pipe, "localize");
+  return failed(manager.run(*module)) ? failure() : verify(*module);
 }
 
 LogicalResult Compilation::runPlan(const Stage &stage) {
@@ -691,13 +733,153 @@ LogicalResult Compilation::addTimeline() {
   return success();
 }
 
+/// What a step of the Program is predicted to take.
+FailureOr<double> Compilation::predictSeconds(rt::Timeline &timeline) {
+  auto predicted = predictProgram(result.bytes, options.cluster);
+  if (!predicted.ok())
+    return fail(predicted.status().message());
+  timeline = std::move(*predicted);
+  int64_t begin = std::numeric_limits<int64_t>::max(), end = 0;
+  for (const rt::TraceEvent &event : timeline.events) {
+    begin = std::min(begin, event.begin);
+    end = std::max(end, event.end);
+  }
+  return 1e-9 * static_cast<double>(end - std::min(begin, end));
+}
+
+/// Makes the Program of another order from the step in front of its actions.
+FailureOr<bool> Compilation::tryOrder(const orders::Order &order) {
+  module = unordered.step->clone();
+  result.ir.resize(unordered.numIR);
+  pipe->order = "search"; // no name of a schedule
+  pipe->rows = orders::print(order);
+  if (failed(outline()))
+    return failure();
+  keepIR("localize");
+  if (failed(runStages(findStage("localize") + 1)) || failed(emit()))
+    return failure();
+  FailureOr<std::string> excess = findExcess();
+  return failed(excess) ? FailureOr<bool>(failure()) : excess->empty();
+}
+
+/// Keeps an order in mind whose Program fits, if it is predicted to be faster
+/// than those before.
+LogicalResult Compilation::weighOrder(const orders::Order &order,
+                                      StringRef name) {
+  if (!unordered.tried.insert(orders::print(order)).second)
+    return success();
+  FailureOr<bool> isSmall = tryOrder(order);
+  if (failed(isSmall) || !*isSmall)
+    return failed(isSmall) ? failure() : success();
+  rt::Timeline timeline;
+  FailureOr<double> seconds = predictSeconds(timeline);
+  if (failed(seconds))
+    return failure();
+  if (!unordered.best || *seconds < unordered.seconds) {
+    unordered.best = order;
+    unordered.seconds = *seconds;
+    unordered.name = name.str();
+  }
+  return success();
+}
+
+/// Searches orders of one step and of steps behind each other. Sets what the
+/// actions alone take, and what no order takes less than.
+LogicalResult Compilation::weighSearched(pipeline::ScheduleProblem &problem,
+                                         const orders::Order &start,
+                                         const std::string &excess,
+                                         double &cost, double &bound) {
+  pipeline::OrderSearchOptions search;
+  search.starts.push_back(start);
+  search.endsSearch = [this] { return isCancelled(); };
+  for (auto objective :
+       {pipeline::OrderObjective::Span, pipeline::OrderObjective::Makespan}) {
+    problem.objective = objective;
+    pipeline::OrderSearchResult found = pipeline::searchOrder(problem, search);
+    if (!found.order)
+      return fail("order 'search': " +
+                  (excess.empty() ? found.error : excess + "; no order fits"));
+    cost = found.cost;
+    bound = found.lowerBound;
+    if (failed(weighOrder(*found.order, "an order of its own")))
+      return failure();
+  }
+  return success();
+}
+
+/// Orders with a name that fit: what a step does behind its actions may decide.
+LogicalResult
+Compilation::weighNamed(const pipeline::ScheduleProblem &problem) {
+  for (const orders::Schedule &schedule : orders::getSchedules()) {
+    std::optional<orders::Order> order = placeOrder(problem, schedule.name);
+    std::string why;
+    if (order && measureOrder(problem, *order, "order", why) &&
+        failed(weighOrder(*order, schedule.name)))
+      return failure();
+  }
+  return success();
+}
+
+/// Finds the order by what the Program of another one shows, and keeps the one
+/// whose Program is predicted to be the fastest. What is left of a limit is
+/// known by the Program alone: where it does not fit, the search gets less.
+FailureOr<bool> Compilation::searchOrder() {
+  std::string start = pipe->order, why;
+  rt::Timeline timeline;
+  FailureOr<double> before = predictSeconds(timeline);
+  FailureOr<std::string> excess = findExcess();
+  if (failed(before) || failed(excess))
+    return failure();
+  auto problem = makeOrderProblem(*module, timeline, pipe->accumulate);
+  std::optional<orders::Order> named = placeOrder(problem, start);
+  if (!named)
+    return fail("order 'search' starts at " + start +
+                ", which has other sections on one point, expected section i "
+                "on point i mod " +
+                Twine(pipe->points));
+  if (hasMemoryLimit())
+    limitPoints(problem, *named, program,
+                getLimits(options, program.numRanks(), why));
+  if (!why.empty())
+    return fail(why);
+  double cost = 0, bound = 0;
+  constexpr unsigned kMaxTries = 4;
+  for (unsigned i = 0; i < kMaxTries && !unordered.best; ++i) {
+    if (failed(weighSearched(problem, *named, *excess, cost, bound)))
+      return failure();
+    for (double &room : problem.limits)
+      if (!unordered.best)
+        room = std::max(
+            0.0, room - static_cast<double>(repeats.held - repeats.limit));
+  }
+  if (failed(weighNamed(problem)))
+    return failure();
+  if (!unordered.best)
+    return fail("order 'search': " + *excess + "; no order fits");
+  result.remarks.push_back("remark: order search: " + unordered.name +
+                           ", a step is predicted to "
+                           "take " +
+                           cost::printSeconds(unordered.seconds) + ", " +
+                           cost::printSeconds(*before) + " by " + start +
+                           (excess->empty() ? "" : ", which does not fit") +
+                           "; the actions alone take " +
+                           cost::printSeconds(cost) + ", no order less than " +
+                           cost::printSeconds(bound));
+  FailureOr<bool> isMade = tryOrder(*unordered.best);
+  if (succeeded(isMade))
+    result.plan = replaceOrder(start, pipe->rows, result.plan);
+  return isMade;
+}
+
 /// False: the step has to be planned again.
 FailureOr<bool> Compilation::compileFrom(const Stage *first) {
   if (failed(runStages(first)))
     return failure();
   if (!options.stopAfter.empty())
     return true;
-  FailureOr<bool> isDone = failed(emit()) ? FailureOr<bool>(failure()) : fits();
+  FailureOr<bool> isDone = failure();
+  if (succeeded(emit()))
+    isDone = pipe && pipe->isSearched ? searchOrder() : fits();
   if (succeeded(isDone) && *isDone && failed(addTimeline()))
     return failure();
   return isDone;

@@ -95,6 +95,7 @@ private:
   bool checkLines();
   bool checkCompared();
   bool readOrder();
+  bool takeSearched();
   bool parseRows();
   bool takeSections();
   bool checkOthers();
@@ -114,6 +115,9 @@ private:
   std::optional<orders::Order> order;
 };
 } // namespace
+
+/// The order that is searched for.
+static constexpr StringLiteral kSearchedOrder = "search";
 
 /// The pipe axis, where no pin names another one.
 static constexpr StringLiteral kAxis = "pipe";
@@ -275,6 +279,8 @@ bool PipeTaker::readOrder() {
         lines->order.empty() ? options.planFile + " rows" : lines->order;
     pipe.rows = lines->rows;
   }
+  if (pipe.order == kSearchedOrder && !takeSearched())
+    return false;
   schedule = orders::findSchedule(pipe.order);
   if (!schedule && pipe.rows.empty()) {
     std::string why;
@@ -286,6 +292,30 @@ bool PipeTaker::readOrder() {
     pipe.rows = std::move(*text);
   }
   return pipe.rows.empty() || parseRows();
+}
+
+/// The search starts at an order with I and W, which may have as many sections
+/// as there are.
+bool PipeTaker::takeSearched() {
+  if (!options.stopAfter.empty())
+    return fail("order is 'search', but compilation ends behind the stage " +
+                options.stopAfter +
+                ", expected all stages: the search times a Program");
+  if (options.micro > 1)
+    return fail("order is 'search', but micro is " + Twine(options.micro) +
+                ", expected none: the search knows no groups");
+  size_t number = pipe.points;
+  if (options.sections.size() == 1)
+    StringRef(options.sections.front()).trim().getAsInteger(10, number);
+  else if (!options.sections.empty())
+    number = options.sections.size();
+  if (!pipe.sections.empty())
+    number = StringRef(pipe.sections).count(';') + 1;
+  pipe.isSearched = true;
+  pipe.order = int64_t(number) > pipe.points ? "interleaved-zb" : "zb-h1";
+  if (options.sections.empty() && pipe.sections.empty())
+    options.sections = {std::to_string(number)};
+  return true;
 }
 
 bool PipeTaker::parseRows() {
@@ -481,6 +511,22 @@ std::string addPipe(const Pipe &pipe, ModuleOp module, StringRef plan) {
        llvm::zip_equal(nameSections(step), points.asArrayRef()))
     lines.sections.push_back({point, llvm::join(names, ",")});
   return addPipeLines(plan, lines);
+}
+
+std::string replaceOrder(StringRef order, StringRef rows, StringRef plan) {
+  std::string named = ("\norder " + order + "\n").str();
+  auto [before, behind] = plan.split(named);
+  if (behind.empty())
+    return plan.str();
+  std::string listed;
+  for (StringRef row : llvm::split(rows.rtrim('\n'), '\n'))
+    listed += "row " + row.str() + "\n";
+  // The last line counts lines.
+  auto [lines, end] = behind.rsplit("end ");
+  unsigned count = 0;
+  end.trim().getAsInteger(10, count);
+  count += StringRef(listed).count('\n') - 1;
+  return (before + "\n" + listed + lines + "end " + Twine(count) + "\n").str();
 }
 
 //===----------------------------------------------------------------------===//

@@ -35,6 +35,8 @@ struct Pipe {
   std::string order;
   /// Of an order without a name, each with a line end.
   std::string rows;
+  /// Whether the order is searched: `order` is where the search starts.
+  bool isSearched = false;
   /// Microbatches of the order, and on how many of the step each action works.
   int64_t accumulate = 1, strands = 1;
 };
@@ -73,6 +75,10 @@ std::vector<int64_t> getLimits(const Options &options, int64_t numRanks,
 std::string describeExcess(mlir::ModuleOp module, const rt::Program &program,
                            llvm::ArrayRef<int64_t> limits, int64_t &held,
                            int64_t &limit);
+
+/// The text of a plan whose order has the name `order`, with `rows` instead.
+std::string replaceOrder(llvm::StringRef order, llvm::StringRef rows,
+                         llvm::StringRef plan);
 
 /// Whether the stage runs on each action alone.
 bool isOfActions(llvm::StringRef stage);

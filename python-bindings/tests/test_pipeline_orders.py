@@ -70,6 +70,22 @@ def list_partitions():
     return partitions
 
 
+def test_searched_order(tmp_path):
+    """The numbers of a searched order are those of any other one."""
+    step = compile_step(
+        masked_loss,
+        batches(2)[0],
+        functools.partial(make_blocks, 4),
+        mesh={"pipe": 2},
+        accumulate=4,
+        sections=[["0"], ["1"], ["2"], ["3"]],
+        order="search",
+    )
+    found = [float(step(batch)) for batch in batches(2)], step.state_dict()
+    places = [0, 1, 0, 1]
+    assert_same_bits(found, run(make_gpipe(places, 4), tmp_path / "order.csv", places, 4))
+
+
 @pytest.mark.parametrize("partition", list_partitions(), ids=str)
 def test_known_orders(partition, tmp_path):
     *places, count = partition

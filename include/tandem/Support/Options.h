@@ -166,7 +166,7 @@ inline constexpr std::string_view kOrderNames = std::string_view(
 #define TANDEM_SCHEDULE(NAME, WRITER, PLACEMENT, SECTIONS, MICROBATCHES)       \
   "," NAME
 #include "tandem/Support/Schedules.def"
-                                                    )
+                                                    ",search")
                                                     .substr(1);
 
 } // namespace tandem

@@ -44,6 +44,8 @@ private:
   Rows list(bool isMirrored, const std::vector<double> &keys, double wait,
             const std::vector<double> *releases = nullptr);
   void pace();
+  std::vector<double> makeReleases(double step, unsigned atOnce, double stretch,
+                                   bool isOfAll);
   void relist();
   std::vector<double> getLateStarts(const Rows &rows, bool isMirrored);
   void anneal();
@@ -173,6 +175,29 @@ void OrderSearcher::runRules() {
       }
 }
 
+/// When forward passes may begin: those without needs, or all, if microbatches
+/// enter in even steps and passes follow each other in `stretch` times what
+/// they take.
+std::vector<double> OrderSearcher::makeReleases(double step, unsigned atOnce,
+                                                double stretch, bool isOfAll) {
+  std::vector<double> offsets(model.letters.size());
+  std::vector<double> releases(model.numOperations);
+  for (unsigned number : model.sequence) {
+    const Letter &letter = model.letters[number];
+    for (const Arc &need : letter.needs)
+      offsets[number] = std::max(
+          offsets[number], offsets[need.letter] + need.seconds +
+                               stretch * model.letters[need.letter].seconds);
+    if (letter.kind != ActionKind::Forward ||
+        (!isOfAll && !letter.needs.empty()))
+      continue;
+    for (unsigned i = 0; i < letter.count; ++i)
+      releases[letter.first + i] =
+          offsets[number] + (i < atOnce ? 0 : step * (i - atOnce + 1));
+  }
+  return releases;
+}
+
 /// Microbatches enter in even steps, behind some that enter at once: so a limit
 /// is not used up by forward passes.
 void OrderSearcher::pace() {
@@ -185,17 +210,17 @@ void OrderSearcher::pace() {
     period = std::max(period, seconds);
   }
   std::vector<Rule> rules = getRules(true);
-  std::vector<double> releases(model.numOperations);
   while (!ends(kPaceShare)) {
     double step = period * (0.8 + 0.4 * random.share());
     unsigned atOnce = random.below(model.numPoints + 1);
-    for (const Letter &letter : model.letters)
-      if (letter.needs.empty())
-        for (unsigned i = atOnce; i < letter.count; ++i)
-          releases[letter.first + i] = step * (i - atOnce + 1);
+    bool isPlanned = random.below(2);
+    double stretch = random.below(2) ? 1 : 1 + 2 * random.share();
+    std::vector<double> releases =
+        makeReleases(step, atOnce, stretch, isPlanned);
     const Rule &rule = rules[random.below(rules.size())];
-    add(list(false, makeKeys(model, rule), random.below(3) * 0.5, &releases));
-    std::fill(releases.begin(), releases.end(), 0);
+    bool isByTime = isPlanned && random.below(2);
+    add(list(false, isByTime ? releases : makeKeys(model, rule),
+             random.below(3) * 0.5, &releases));
   }
 }
 

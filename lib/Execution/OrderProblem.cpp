@@ -1,0 +1,277 @@
+//===- OrderProblem.cpp - the order search of a step ----------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "OrderProblem.h"
+#include "tandem/Analysis/Bytes.h"
+#include "tandem/Dialect/SPMD/SPMD.h"
+#include "tandem/Dialect/Sched/Points.h"
+#include "tandem/Orders/Schedules.h"
+#include <map>
+#include <set>
+
+using namespace mlir;
+using namespace tandem;
+
+static unsigned getSectionNumber(sched::RunOp run) {
+  unsigned section = 0;
+  (void)run.getSection().getAsInteger(10, section);
+  return section;
+}
+
+/// F, I or W: `@s0.FA` and `@s0.F.1` are of F.
+static char getLetter(sched::RunOp run) {
+  return run.getAction().split('.').second.front();
+}
+
+//===----------------------------------------------------------------------===//
+// What the functions of points say
+//===----------------------------------------------------------------------===//
+
+namespace {
+class PointReader {
+public:
+  PointReader(ModuleOp module, orders::Partition &partition)
+      : module(module), partition(partition) {}
+  /// Adds edges, backward passes and what is held.
+  void run();
+
+private:
+  void read(sched::RunOp run);
+  void readOperand(sched::RunOp run, Value operand);
+  std::optional<unsigned> findMaker(Value value, char letter);
+  void hold(orders::Section &section, Value value, bool isOfForward, char user);
+
+  ModuleOp module;
+  orders::Partition &partition;
+  /// The section that makes what is sent, by tag.
+  std::map<uint64_t, unsigned> senders;
+  std::set<std::pair<unsigned, unsigned>> forward, backward;
+  /// What counts already: of activations, and of what is kept.
+  llvm::DenseSet<Value> held, kept;
+};
+} // namespace
+
+/// The section that makes a value, through transfers.
+std::optional<unsigned> PointReader::findMaker(Value value, char letter) {
+  if (auto received = value.getDefiningOp<sched::ReceiveOp>()) {
+    auto found = senders.find(received.getTag());
+    return found == senders.end() ? std::nullopt : std::optional(found->second);
+  }
+  auto maker = value.getDefiningOp<sched::RunOp>();
+  return maker && maker.isOfSection() ? std::optional(getSectionNumber(maker))
+                                      : std::nullopt;
+}
+
+/// What F makes or reads, and I or W reads again, is held from F on; what W
+/// reads is kept by I. Rows of arguments are there anyway.
+void PointReader::hold(orders::Section &section, Value value, bool isOfForward,
+                       char user) {
+  double bytes = static_cast<double>(getBytes(value.getType()));
+  if (isOfForward && user != 'F' && held.insert(value).second)
+    section.activations += bytes;
+  if (user == 'W' && kept.insert(value).second)
+    *section.kept += bytes;
+}
+
+void PointReader::readOperand(sched::RunOp run, Value operand) {
+  char letter = getLetter(run);
+  unsigned section = getSectionNumber(run);
+  std::optional<unsigned> from = findMaker(operand, letter);
+  if (!from)
+    return;
+  if (*from != section)
+    (letter == 'F' ? forward : backward).insert({*from, section});
+  auto maker = operand.getDefiningOp<sched::RunOp>();
+  auto number = [](Operation *op) {
+    auto microbatch = op->getAttrOfType<IntegerAttr>("microbatch");
+    return microbatch ? microbatch.getInt() : -1;
+  };
+  // Of the microbatch alone: sums go on from one to the next.
+  if (number(operand.getDefiningOp()) != 0)
+    return;
+  bool isReadByForward = llvm::any_of(operand.getUsers(), [](Operation *user) {
+    auto reader = dyn_cast<sched::RunOp>(user);
+    return reader && reader.isOfSection() && getLetter(reader) == 'F';
+  });
+  bool isOfForward = maker ? getLetter(maker) == 'F' : isReadByForward;
+  hold(partition.sections[section], operand, isOfForward, letter);
+}
+
+void PointReader::read(sched::RunOp run) {
+  if (!run.isOfSection())
+    return;
+  unsigned section = getSectionNumber(run);
+  partition.sections[section].hasBackward |= getLetter(run) != 'F';
+  if (run->getAttrOfType<IntegerAttr>("microbatch").getInt() == 0)
+    for (Value operand : run->getOperands())
+      readOperand(run, operand);
+}
+
+void PointReader::run() {
+  module.walk([&](sched::SendOp send) {
+    if (auto maker = send.getValue().getDefiningOp<sched::RunOp>();
+        maker && maker.isOfSection())
+      senders[send.getTag()] = getSectionNumber(maker);
+  });
+  for (auto function : module.getOps<func::FuncOp>())
+    for (sched::RunOp run : function.getOps<sched::RunOp>())
+      read(run);
+  for (auto [from, to] : forward)
+    partition.edges.push_back({from, to, 0, backward.count({to, from}) > 0});
+}
+
+//===----------------------------------------------------------------------===//
+// What the timeline says
+//===----------------------------------------------------------------------===//
+
+namespace {
+class TimelineReader {
+public:
+  explicit TimelineReader(const rt::Timeline &timeline) : timeline(timeline) {
+    for (const rt::TraceEvent &event : timeline.events)
+      read(event);
+  }
+  /// Of the slowest rank the least over microbatches: others may wait within.
+  double getSpan(unsigned section, char letter) const;
+  /// Of a transfer, the least of all.
+  double getTransfer(unsigned from, unsigned to) const {
+    auto found = transfers.find({from, to});
+    return found == transfers.end() ? 0 : found->second;
+  }
+
+private:
+  void read(const rt::TraceEvent &event);
+
+  const rt::Timeline &timeline;
+  using Span = std::pair<int64_t, int64_t>;
+  /// By section and letter, rank and microbatch: its begin and end.
+  std::map<std::pair<unsigned, char>,
+           std::map<std::pair<int64_t, unsigned>, Span>>
+      spans;
+  std::map<std::pair<unsigned, unsigned>, double> transfers;
+};
+} // namespace
+
+void TimelineReader::read(const rt::TraceEvent &event) {
+  const rt::TimelineCommand &command = timeline.head[event];
+  if (command.isTransfer()) {
+    // An end that is there first waits for the other one.
+    double seconds = 1e-9 * static_cast<double>(event.end - event.begin);
+    auto [found, isNew] = transfers.try_emplace(
+        {unsigned(command.from), unsigned(command.to)}, seconds);
+    found->second = std::min(found->second, seconds);
+    return;
+  }
+  char letter = rt::actionOf(command);
+  bool works = command.role == rt::CommandRole::Compute ||
+               command.role == rt::CommandRole::Communicate;
+  if (!letter || letter == 'U' || !works)
+    return;
+  StringRef name = command.name;
+  unsigned section = 0, microbatch = 0;
+  name.consumeInteger(10, section);
+  name = name.drop_front();
+  name.consumeInteger(10, microbatch);
+  Span span(event.begin, event.end);
+  auto [found, isNew] =
+      spans[{section, letter}].try_emplace({event.rank, microbatch}, span);
+  found->second.first = std::min(found->second.first, event.begin);
+  found->second.second = std::max(found->second.second, event.end);
+}
+
+double TimelineReader::getSpan(unsigned section, char letter) const {
+  auto found = spans.find({section, letter});
+  if (found == spans.end())
+    return 0;
+  std::map<int64_t, int64_t> least;
+  for (const auto &[key, span] : found->second) {
+    int64_t taken = span.second - span.first;
+    auto [its, isNew] = least.try_emplace(key.first, taken);
+    its->second = std::min(its->second, taken);
+  }
+  int64_t most = 0;
+  for (auto [rank, taken] : least)
+    most = std::max(most, taken);
+  return 1e-9 * static_cast<double>(most);
+}
+
+//===----------------------------------------------------------------------===//
+// The problem
+//===----------------------------------------------------------------------===//
+
+pipeline::ScheduleProblem tandem::makeOrderProblem(ModuleOp module,
+                                                   const rt::Timeline &timeline,
+                                                   int64_t numMicrobatches) {
+  pipeline::ScheduleProblem problem;
+  problem.numMicrobatches = numMicrobatches;
+  orders::Partition &partition = problem.partition;
+  TimelineReader times(timeline);
+  auto points =
+      module->getAttrOfType<DenseI64ArrayAttr>(spmd::kSectionsAttrName);
+  for (auto [number, point] : llvm::enumerate(points.asArrayRef())) {
+    orders::Section section;
+    section.point = point;
+    section.hasBackward = false;
+    section.forward = times.getSpan(number, 'F');
+    section.input = times.getSpan(number, 'I');
+    section.weight = times.getSpan(number, 'W');
+    section.sum = times.getSpan(number, 'S');
+    section.activations = 0;
+    section.kept = 0;
+    partition.sections.push_back(section);
+    partition.numPoints = std::max(partition.numPoints, section.point + 1);
+  }
+  PointReader(module, partition).run();
+  for (orders::Edge &edge : partition.edges) {
+    unsigned from = partition.sections[edge.from].point;
+    unsigned to = partition.sections[edge.to].point;
+    edge.seconds =
+        std::max(times.getTransfer(from, to), times.getTransfer(to, from));
+  }
+  problem.limits.assign(partition.numPoints,
+                        std::numeric_limits<double>::infinity());
+  return problem;
+}
+
+std::optional<orders::Order>
+tandem::placeOrder(const pipeline::ScheduleProblem &problem, StringRef name) {
+  const orders::Schedule *schedule = orders::findSchedule(name);
+  const auto &sections = problem.partition.sections;
+  unsigned numPoints = problem.partition.numPoints;
+  std::string error;
+  auto made = schedule ? schedule->make({numPoints, unsigned(sections.size()),
+                                         problem.numMicrobatches},
+                                        error)
+                       : std::nullopt;
+  if (!made)
+    return std::nullopt;
+  orders::Order placed;
+  placed.points.resize(numPoints);
+  for (auto [number, section] : llvm::enumerate(sections)) {
+    unsigned row = schedule->getPoint(number, numPoints);
+    if (sections[row].point != section.point)
+      return std::nullopt;
+    placed.points[section.point] = made->points[row];
+  }
+  return placed;
+}
+
+void tandem::limitPoints(pipeline::ScheduleProblem &problem,
+                         const orders::Order &order, const rt::Program &program,
+                         ArrayRef<int64_t> limits) {
+  std::string error;
+  auto measured = pipeline::measureOrder(problem, order, "order", error);
+  if (!measured)
+    return;
+  for (auto [rank, limit] : llvm::enumerate(limits)) {
+    unsigned point = program.rankToProgram[rank]; // each point has one
+    double others = static_cast<double>(rt::heldBytes(program, rank)) -
+                    measured->peaks[point];
+    double &room = problem.limits[point];
+    room = std::min(room, std::max(0.0, static_cast<double>(limit) - others));
+  }
+}
