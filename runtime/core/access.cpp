@@ -14,17 +14,27 @@
 namespace tandem::rt {
 
 namespace {
+/// The buffers, and what the command says of their types.
 struct Collector {
   std::vector<Access> list;
+
+  void setTypes(size_t from, ElementType type) {
+    for (size_t i = from; i < list.size(); ++i)
+      if (!list[i].type)
+        list[i].type = type;
+  }
 
   void operator()(const Launch &op) {
     for (const BufferRef &ref : op.inputs)
       list.push_back({&ref, false});
     for (const BufferRef &ref : op.outputs)
       list.push_back({&ref, true});
+    for (size_t i = 0; i < op.types.size() && i < list.size(); ++i)
+      list[i].type = op.types[i];
   }
   void operator()(const Gemm &op) {
     list = {{&op.a, false}, {&op.b, false}};
+    setTypes(0, op.inputType);
     if (op.bias)
       list.push_back({&*op.bias, false});
     if (op.accumulate)
@@ -35,13 +45,18 @@ struct Collector {
       if (*sums)
         list.push_back({&**sums, true});
     write(op.c, stridedResult(op));
+    setTypes(2, op.outputType);
   }
-  void operator()(const Collective &op) { move(op); }
+  void operator()(const Collective &op) {
+    move(op);
+    setTypes(0, op.type);
+  }
   void operator()(const Transfer &op) {
     if (op.source.bytes)
       list.push_back({&op.source, false});
     if (op.destination.bytes)
       list.push_back({&op.destination, true});
+    setTypes(0, op.type);
   }
   void operator()(const Copy &op) { move(op); }
   void operator()(const Fill &op) { list = {{&op.destination, true}}; }
@@ -52,30 +67,38 @@ struct Collector {
   void operator()(const Attention &op) {
     for (const AttentionTensor *tensor : {&op.query, &op.key, &op.value})
       list.push_back({&tensor->buffer, false});
+    setTypes(0, op.type);
     if (op.mask)
-      list.push_back({&op.mask->buffer, false});
+      list.push_back({&op.mask->buffer, false, Defines::All, op.mask->type});
+    size_t indices = list.size();
     if (op.positions)
       list.push_back({&*op.positions, false});
     if (op.dropout)
       for (const BufferRef *ref :
            {&op.dropout->rows, &op.dropout->seed, &op.dropout->step})
         list.push_back({ref, false});
+    setTypes(indices, ElementType::I64);
+    ElementType sums =
+        op.type == ElementType::BF16 ? ElementType::F32 : op.type;
     if (op.gradients) {
       list.push_back({&op.gradients->output.buffer, false});
       list.push_back({&op.output.buffer, false});
-      list.push_back({&op.logsumexp, false});
+      list.push_back({&op.logsumexp, false, Defines::All, sums});
       write(op.gradients->query, queryExtents(op), op.type);
       write(op.gradients->key, keyExtents(op), op.type);
       write(op.gradients->value, valueExtents(op), op.type);
     } else {
       write(op.output, outputExtents(op), op.type);
-      list.push_back({&op.logsumexp, true});
+      list.push_back({&op.logsumexp, true, Defines::All, sums});
     }
+    setTypes(0, op.type);
   }
   void operator()(const Convolution &op) {
     auto [lhs, rhs, made] = op.roles();
     list = {{&op.tensors[lhs].buffer, false}, {&op.tensors[rhs].buffer, false}};
+    setTypes(0, op.type);
     write(op.tensors[made].buffer, stridedOf(op, made));
+    setTypes(0, op.madeType);
   }
   void operator()(const Repeat &) {}
   void operator()(const RecordEvent &) {}
@@ -83,7 +106,7 @@ struct Collector {
 
   void write(const BufferRef &ref, const Strided &made) {
     list.push_back(
-        {&ref, true, leavesHoles(made) ? Defines::Elements : Defines::All});
+        {&ref, true, leavesHoles(made) ? Defines::Elements : Defines::All, {}});
   }
   void write(const AttentionTensor &tensor, const Shape &extents,
              ElementType type) {
@@ -99,7 +122,7 @@ std::vector<Access> accessesOf(const Command &command) {
   Collector collector;
   std::visit(collector, command.operation);
   if (command.workspace)
-    collector.list.push_back({&*command.workspace, true, Defines::Nothing});
+    collector.list.push_back({&*command.workspace, true, Defines::Nothing, {}});
   return std::move(collector.list);
 }
 

@@ -23,6 +23,8 @@ struct Access {
   const BufferRef *ref;
   bool write;
   Defines defines = Defines::All; ///< Of a write.
+  /// Of the elements, where the command has one.
+  std::optional<ElementType> type = {};
 };
 
 /// Reads before writes, as a command does them; the workspace is written and

@@ -30,6 +30,7 @@ struct ExecutorOptions {
   bool oneQueue = false;
   bool graph = true;
   std::function<bool()> isCancelled = {}; ///< Of SessionOptions; may be empty.
+  bool checksNumbers = false;
 };
 
 /// What an executor is made from. `program` is verified, and outlives it.

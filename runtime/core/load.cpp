@@ -248,6 +248,9 @@ Operation Decoder::read(const fbs::Launch &op) {
                 buffers(op.outputs()), std::move(scalars), geometry};
   for (size_t i = 0; op.sites() && i < op.sites()->size(); ++i)
     launch.sites.push_back(op.sites()->Get(unsigned(i))->str());
+  for (uint8_t code : values(op.types()))
+    launch.types.push_back(type(code));
+  launch.hasInfinity = op.has_infinity();
   return launch;
 }
 

@@ -164,8 +164,12 @@ Offset<void> Encoder::write(const Launch &op) {
   }
   auto sites =
       list(op.sites, [&](const std::string &site) { return text(site); });
+  std::vector<uint8_t> types;
+  for (ElementType type : op.types)
+    types.push_back(uint8_t(type));
   return fbs::CreateLaunch(b, op.codeObject, text(op.symbol), inputs, outputs,
-                           scalars, geometry, sites)
+                           scalars, geometry, sites, b.CreateVector(types),
+                           op.hasInfinity)
       .Union();
 }
 

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "core/numbers.h"
 #include "core/session_impl.h"
 #include "tandem_rt/pinned.h"
 #include "tandem_rt/simulate.h"
@@ -160,7 +161,7 @@ Status Session::Impl::make(const Place &place,
        resultBuffers,
        place.fabric,
        {options.threads, options.times, options.oneQueue, options.graph,
-        options.isCancelled}});
+        options.isCancelled, options.checksNumbers}});
   if (made.ok())
     executor = std::move(*made);
   return made.status();
@@ -190,7 +191,15 @@ Status Session::Impl::prepare(const Job &job, const SessionOptions &options) {
 }
 
 Expected<std::unique_ptr<Session>>
-Session::create(std::span<const uint8_t> bytes, const SessionOptions &options) {
+Session::create(std::span<const uint8_t> bytes, const SessionOptions &given) {
+  Expected<bool> checksNumbers = isNumberCheckAsked();
+  if (!checksNumbers.ok())
+    return checksNumbers.status();
+  SessionOptions options = given;
+  options.checksNumbers |= *checksNumbers;
+  if (options.checksNumbers && options.times)
+    return errorOf("a check of numbers beside given times, expected one of the "
+                   "two: nothing is computed");
   Expected<Program> program = loadProgram(bytes);
   if (!program.ok())
     return program.status();

@@ -172,6 +172,10 @@ Status CommandVerifier::check(const Launch &op) {
                    program.codeObjects.size());
   if (op.outputs.empty())
     return errorOf("launch writes nothing, expected at least one output");
+  size_t numBuffers = op.inputs.size() + op.outputs.size();
+  if (!op.types.empty() && op.types.size() != numBuffers)
+    return errorOf("launch has types of ", op.types.size(),
+                   " buffers, expected ", numBuffers);
   for (const Affine &scalar : op.scalars)
     if (Status status = verifyAffine(scalar); !status.ok())
       return status;

@@ -144,11 +144,17 @@ Status CpuExecutor::prepareRank(size_t place) {
   Rank &rank = *ranks.back();
   if (options.threads > 1 && !options.times)
     rank.crew = std::make_unique<cpu::Crew>(options.threads);
-  cpu::TaskContext from{program,         number,
-                        rank.memory,     code,
-                        *fabric,         rank.events,
-                        options.threads, &ways,
-                        rank.crew.get(), options.times == nullptr};
+  cpu::TaskContext from{program,
+                        number,
+                        rank.memory,
+                        code,
+                        *fabric,
+                        rank.events,
+                        options.threads,
+                        &ways,
+                        rank.crew.get(),
+                        options.times == nullptr,
+                        options.checksNumbers};
   cpu::QueuePlan plan{options.oneQueue,
                       options.times ? &options.times->seconds[programNumber]
                                     : nullptr};

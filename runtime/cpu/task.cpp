@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "cpu/task.h"
+#include "core/numbers.h"
 #include "core/text.h"
 
 #include <algorithm>
@@ -283,9 +284,40 @@ struct Maker {
 };
 } // namespace
 
+/// Looks at what a command reads and writes.
+namespace {
+class WatchedTask final : public Task {
+public:
+  WatchedTask(const TaskContext &context, const Command &command,
+              std::unique_ptr<Task> task)
+      : memory(context.memory), command(command), task(std::move(task)) {}
+
+  Status run(int64_t iteration) override {
+    auto fetch = [&](const BufferRef &ref, char *to) {
+      std::memcpy(to, memory.address(ref).at(iteration), size_t(ref.bytes));
+      return Status::success();
+    };
+    Status status = check.begin(command, fetch);
+    if (status.ok())
+      status = task->run(iteration);
+    return status.ok() ? check.end(fetch) : status;
+  }
+
+private:
+  const RankMemory &memory;
+  const Command &command;
+  const std::unique_ptr<Task> task;
+  NumberCheck check;
+};
+} // namespace
+
 Expected<std::unique_ptr<Task>> makeTask(const TaskContext &context,
                                          const Command &command) {
-  return std::visit(Maker{context, command}, command.operation);
+  auto task = std::visit(Maker{context, command}, command.operation);
+  if (!task.ok() || !context.checksNumbers)
+    return task;
+  return std::unique_ptr<Task>(
+      std::make_unique<WatchedTask>(context, command, std::move(*task)));
 }
 
 Expected<std::unique_ptr<Task>>

@@ -43,6 +43,8 @@ struct TaskContext {
   /// Whether values are there to be checked: not where commands take given
   /// times.
   bool computes = true;
+  /// Whether commands are looked at that make numbers which are not finite.
+  bool checksNumbers = false;
 };
 
 Expected<std::unique_ptr<Task>> makeTask(const TaskContext &context,

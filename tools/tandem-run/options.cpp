@@ -41,6 +41,8 @@ TANDEM_TIMEOUT seconds (30) for another one.
   --times FILE     sleep instead of computing; collectives are real, losses are
                    not. FILE is written by --save-times or by
                    tandem-profile --price
+  --check nan      fail at the first command that makes a number which is not
+                   finite of finite operands (docs/bisect.md). Slow
   --stats FILE     write times of steps and bytes sent. With several processes,
                    each writes its own file, as with --trace
   --device sim     run in virtual time on the machines of --cluster FILE, without
@@ -70,6 +72,14 @@ static Status parseOne(Arguments &arguments, Options &options) {
     return arguments.takeValue(options.times);
   if (name == "--save-times")
     return arguments.takeValue(options.saveTimes);
+  if (name == "--check") {
+    std::string kind;
+    Status status = arguments.takeValue(kind);
+    options.checksNumbers = true;
+    return status.ok() && kind != "nan"
+               ? Status::error("--check is '" + kind + "', expected nan")
+               : status;
+  }
   if (name == "--stats")
     return arguments.takeValue(options.stats);
   if (name == "--steps")

@@ -28,7 +28,8 @@ struct Options {
   int threads = 1;       ///< Cores of one rank's compute thread.
   bool oneQueue = false; ///< Nothing beside anything.
   bool graph = true;     ///< A GPU has the step as one thing.
-  bool print = false;    ///< List the program instead of running it.
+  bool checksNumbers = false; ///< Name what makes numbers that are not finite.
+  bool print = false;         ///< List the program instead of running it.
   bool help = false;
 };
 

@@ -286,7 +286,8 @@ Status run(const Options &options) {
                          .trace = !options.trace.empty() ||
                                   !options.saveTimes.empty(),
                          .oneQueue = options.oneQueue,
-                         .graph = options.graph};
+                         .graph = options.graph,
+                         .checksNumbers = options.checksNumbers};
   if (!options.times.empty()) {
     Expected<CommandTimes> times = readTimes(options.times);
     if (!times.ok())

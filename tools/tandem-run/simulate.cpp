@@ -11,6 +11,7 @@
 #include "../common/arguments.h"
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <optional>
@@ -24,16 +25,23 @@ using rt::Status;
 Status simulateInstead(int argc, char **argv) {
   std::optional<std::string> device;
   Arguments arguments(argc, argv);
-  while (arguments.next())
+  const char *asked = std::getenv("TANDEM_CHECK");
+  bool checksNumbers = asked && *asked;
+  while (arguments.next()) {
+    checksNumbers |= arguments.isOption() && arguments.getName() == "--check";
     if (arguments.isOption() && arguments.getName() == "--device")
       if (Status status = arguments.takeValue(device.emplace()); !status.ok())
         return status;
+  }
   if (!device)
     return Status::success();
   if (*device != "sim")
     return Status::error("device '" + *device +
                          "', expected sim: a Program names the device that "
                          "runs it");
+  if (checksNumbers)
+    return Status::error("--check, or TANDEM_CHECK, beside device sim, which "
+                         "has no numbers, expected one of the two");
   std::error_code error;
   std::filesystem::path own =
       std::filesystem::canonical("/proc/self/exe", error);

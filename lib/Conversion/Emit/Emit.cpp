@@ -12,6 +12,7 @@
 #include "tandem/Analysis/UserLocation.h"
 #include "tandem/Conversion/Lower/Lower.h"
 #include "tandem/Device/Gpu.h"
+#include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/Sched/Sched.h"
 #include "tandem_rt/new_file.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -139,6 +140,37 @@ static std::string getKernelName(ModuleOp module, StringRef kernel) {
   return (action ? *action + "." + kernel : kernel).str();
 }
 
+/// Of inputs and outputs; none where one has a type that a Program has not.
+static std::vector<rt::ElementType> getTypes(sched::LaunchOp op) {
+  std::vector<rt::ElementType> types;
+  for (ValueRange values :
+       {ValueRange(op.getInputs()), ValueRange(op.getOutputs())})
+    for (Value value : values) {
+      std::string name;
+      llvm::raw_string_ostream(name)
+          << cast<ShapedType>(value.getType()).getElementType();
+      auto type = rt::parseElementType(name);
+      if (!type)
+        return {};
+      types.push_back(*type);
+    }
+  return types;
+}
+
+/// Whether a constant of the kernel is not finite.
+static bool hasInfinity(sched::LaunchOp op) {
+  auto kernel = op->getParentOfType<ModuleOp>().lookupSymbol(op.getKernel());
+  if (!kernel)
+    return false;
+  auto isInfinite = [](const APFloat &value) { return !value.isFinite(); };
+  auto result = kernel->walk([&](nn::ConstantOp constant) {
+    auto values = dyn_cast<DenseFPElementsAttr>(constant.getValue());
+    return values && llvm::any_of(values, isInfinite) ? WalkResult::interrupt()
+                                                      : WalkResult::advance();
+  });
+  return result.wasInterrupted();
+}
+
 const CompiledKernel &Emitter::getKernel(sched::LaunchOp op) const {
   return kernels.kernels.at(
       getKernelName(step->getParentOfType<ModuleOp>(), op.getKernel()));
@@ -160,7 +192,8 @@ void Emitter::emit(sched::LaunchOp op) {
   builder.add(std::move(info),
               rt::Launch{kObject, kernel.symbol, getBuffers(op.getInputs()),
                          getBuffers(op.getOutputs()), std::move(scalars),
-                         /*geometry=*/std::nullopt, getSites(op)});
+                         /*geometry=*/std::nullopt, getSites(op), getTypes(op),
+                         hasInfinity(op)});
 }
 
 /// Kernels of one queue run one after the other, and share it.
@@ -183,6 +216,16 @@ void Emitter::emitParts(sched::LaunchOp op, const CompiledKernel &kernel,
   llvm::append_range(refs, getBuffers(op.getOutputs()));
   if (kernel.scratchBytes > 0)
     refs.push_back(getScratch(info.queue, kernel.scratchBytes));
+  std::vector<rt::ElementType> types = getTypes(op);
+  // The scratch memory of parts has no one type.
+  auto pickTypes = [&](const KernelPart &part) {
+    std::vector<rt::ElementType> picked;
+    for (const auto &numbers : {part.reads, part.writes})
+      for (unsigned number : numbers)
+        picked.push_back(number < types.size() ? types[number]
+                                               : rt::ElementType::I8);
+    return types.empty() ? types : picked;
+  };
   auto pick = [&](ArrayRef<unsigned> numbers) {
     std::vector<rt::BufferRef> picked;
     for (unsigned number : numbers)
@@ -190,9 +233,10 @@ void Emitter::emitParts(sched::LaunchOp op, const CompiledKernel &kernel,
     return picked;
   };
   for (const KernelPart &part : kernel.parts) {
-    builder.add(info, rt::Launch{kObject, part.symbol, pick(part.reads),
-                                 pick(part.writes), scalars, part.geometry,
-                                 getSites(op)});
+    builder.add(info,
+                rt::Launch{kObject, part.symbol, pick(part.reads),
+                           pick(part.writes), scalars, part.geometry,
+                           getSites(op), pickTypes(part), hasInfinity(op)});
     info.flops = info.bytes = 0;
   }
 }

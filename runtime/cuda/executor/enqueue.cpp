@@ -98,7 +98,14 @@ Status Enqueuer::enqueue(Rank &rank, Entry &entry) {
   rank.begun[rank.next] = true;
   if (entry.together.size() > 1 || entry.hasTurn)
     return meet(rank, entry);
-  Status status = settle(rank, entry, enqueueAlone(rank, entry));
+  Status status;
+  if (hooks->before)
+    status = hooks->before(rank, entry);
+  if (status.ok())
+    status = settle(rank, entry, enqueueAlone(rank, entry));
+  if (status.ok() && hooks->behind)
+    if (status = hooks->behind(rank, entry); !status.ok())
+      status = hooks->blame(rank, entry, status);
   if (status.ok())
     stepOver(rank.entries, rank.next, rank.iteration);
   return status;

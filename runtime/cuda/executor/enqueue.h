@@ -39,6 +39,9 @@ public:
     /// Called behind each command with its stream, where given: to wait for it,
     /// so that what it does is its own error.
     std::function<Status(CUstream)> settle = {};
+    /// Called before each command of one rank alone, and behind what settles
+    /// it, where given: to look at what it reads and writes.
+    std::function<Status(const Rank &, const Entry &)> before = {}, behind = {};
   };
   Status enqueueStep(const Hooks &hooks);
 

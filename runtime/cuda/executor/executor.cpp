@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "cuda/executor/executor.h"
+#include "core/numbers.h"
 #include "core/text.h"
 #include "core/verdict.h"
 #include "cuda/driver/callers.h"
@@ -17,6 +18,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 
 namespace tandem::rt::cuda {
 
@@ -55,7 +57,8 @@ private:
   Status launchGraph();
   bool hasGraph() const;
   Status wait(CUstream stream);
-  static bool waitsForEach();
+  bool waitsForEach() const;
+  NumberCheck::Fetch fetchFrom(const Rank &rank);
   Status findRefusal() const;
   Status findReport() const;
   Status fail(const Status &status);
@@ -79,6 +82,7 @@ private:
   /// The step, once it was captured; of a session that connects anew another.
   Graph graph;
   PlainCounts plain;
+  std::map<int64_t, NumberCheck> numbers; ///< By rank.
   int64_t stepNumber = 0;
   bool hasFailed = false;
   /// Whether the GPU's words on the step are here.
@@ -238,6 +242,14 @@ Status CudaExecutor::enqueue(StreamTimes *times) {
       times};
   if (waitsForEach())
     hooks.settle = [this](CUstream stream) { return wait(stream); };
+  if (context.options.checksNumbers) {
+    hooks.before = [this](const Rank &rank, const Entry &entry) {
+      return numbers[rank.number].begin(*entry.command, fetchFrom(rank));
+    };
+    hooks.behind = [this](const Rank &rank, const Entry &) {
+      return numbers[rank.number].end(fetchFrom(rank));
+    };
+  }
   return enqueuer->enqueueStep(hooks);
 }
 
@@ -267,8 +279,19 @@ Status CudaExecutor::launchGraph() {
   return status.ok() ? graph.launch(enqueuer->origin()) : status;
 }
 
+NumberCheck::Fetch CudaExecutor::fetchFrom(const Rank &rank) {
+  return [this, &rank](const BufferRef &ref, char *to) {
+    return gpu->check(
+        gpu->driver.memcpyDtoH(to, rank.memory.address(ref).at(rank.iteration),
+                               size_t(ref.bytes)),
+        "read what a command has");
+  };
+}
+
 /// Asked for by a variable, to find the command that does what it may not.
-bool CudaExecutor::waitsForEach() {
+bool CudaExecutor::waitsForEach() const {
+  if (context.options.checksNumbers)
+    return true;
   const char *text = std::getenv(kWaitVariable);
   return text && *text && *text != '0';
 }

@@ -228,6 +228,11 @@ struct Launch {
   /// What the kernel's places are called that report an index which is out of
   /// range: "embedding (model.py:7)".
   std::vector<std::string> sites = {};
+  /// Of the inputs, then of the outputs; empty where nobody says. To look for
+  /// numbers that are not finite.
+  std::vector<ElementType> types = {};
+  /// Whether the kernel has a constant that is not finite, such as a mask's.
+  bool hasInfinity = false;
 };
 
 /// The gradient multiplies by the derivative of GeluTanh at the pre-activation.

@@ -55,6 +55,9 @@ struct SessionOptions {
   /// Asked while the session is made, and never later; true lets that fail. May
   /// be empty.
   std::function<bool()> isCancelled = {};
+  /// A step fails at the first command that makes a number which is not finite
+  /// of finite operands. So it does where TANDEM_CHECK is nan. Slow.
+  bool checksNumbers = false;
 };
 
 /// A Program on a store, with threads that sleep between steps. One call at a
