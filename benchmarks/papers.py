@@ -5,8 +5,8 @@
 
 papers.json has the published numbers with their places, the layouts (model, mesh, options, cluster file) and what each
 row compares. A layout is captured on the meta device, compiled for the device `sim` and simulated. Rows of Oases are
-priced by its accounting (oases.py). A row is open where the paper does not give a quantity, which it names. No constant is
-fitted to a row: cluster files say where their rates come from.
+priced by its accounting (oases.py). A row is open where the paper does not give a quantity, which it names.
+Cluster files say where their rates come from; docs/rationale/simulation.md says which inputs were not blind.
 
 The last table predicts iterations of HiDup's own code: a mixture of experts of 6 layers of width 1,024, 32 sequences
 of 256 tokens for each V100.
