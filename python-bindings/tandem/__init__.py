@@ -10,7 +10,7 @@
     guards      detection of changes in Python code and values
     capture     a module from a model, a loss, an optimizer and a batch
     checkpoint  files of a step's values
-    page        pages of reports
+    pages       pages of reports
     session     a compiled step with its values
     verify      comparison with eager PyTorch
     commands    `python -m tandem COMMAND`

@@ -147,7 +147,7 @@ def test_a_notebook_shows_a_step_and_a_report(recorded):
 
 def test_memory_is_that_of_the_program(recorded):
     """What ranks hold at most fits into their arenas, and is at the peak what its values add up to."""
-    from tandem.page.page import Content
+    from tandem.pages.page import Content
 
     step, files = recorded
     given = {"program": str(files["step.tdm"]), "predicted": str(files["table.json"])}
@@ -188,6 +188,7 @@ def test_a_pipeline_has_points_and_edges(tmp_path):
         step(torch.randn(16, 16))
     step.save_program(program)
     tandem.page(timeline, page, program=program)
+    tandem.page(timeline, page, program=program)  # nothing that it imports takes its name
     text = page.read_text()
     assert "<h2>Points of axis pipe</h2>" in text and "<h2>Ranks</h2>" not in text
     assert "point 0, rank 0" in text and "point 1, rank 2" in text

@@ -11,7 +11,7 @@ from ..errors import TandemError
 from ._sweep import PLANS, Sweep
 
 HELP = "plan and simulate a captured step on clusters of many sizes and bandwidths"
-DETAILS = "docs/clusters.md#what-if explains the columns."
+DETAILS = "docs/what-if.md explains the columns."
 
 
 _MOST_DEVICES = 2**20
@@ -103,7 +103,7 @@ def _line(row):
 
 def _write_page(path, rows, title):
     try:
-        from ..page import curves
+        from ..pages import curves
     except ModuleNotFoundError as error:
         raise TandemError(f"a page needs bokeh ({error}), expected `pip install bokeh`") from None
     page = curves.make_page(rows, title)

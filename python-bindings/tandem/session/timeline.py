@@ -55,7 +55,7 @@ def report(timeline, predicted=None, skip=0):
 
 def _pages():
     try:
-        from ..page import page
+        from ..pages import page
     except ModuleNotFoundError as error:
         raise TandemError(f"a page needs bokeh ({error}), expected `pip install bokeh`") from None
     return page
