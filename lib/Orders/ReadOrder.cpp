@@ -157,13 +157,14 @@ std::optional<Order> tandem::orders::parseOrder(std::string_view text,
                                                 std::string_view name,
                                                 std::string &error) {
   Order order;
+  unsigned number = 0;
   for (std::string_view line : splitLines(text)) {
+    ++number;
     if (line.starts_with('#'))
-      break;
+      continue;
     std::optional<std::vector<Action>> row = parseRow(line, error);
     if (!row) {
-      error = std::string(name) + ":" +
-              std::to_string(order.points.size() + 1) + ": " + error;
+      error = std::string(name) + ":" + std::to_string(number) + ": " + error;
       return std::nullopt;
     }
     order.points.push_back(std::move(*row));

@@ -69,10 +69,9 @@ std::optional<std::vector<Action>> parseRow(std::string_view row,
                                             std::string &error);
 
 /// An order from its text, which came from `name`: a line per point, an empty
-/// line for a point without actions. `#` at the begin of a line ends the order.
-/// Else nothing, with one line in `error`
-/// that begins with `NAME:LINE`. Whether the order can run is not checked
-/// (VerifyOrder.h).
+/// line for a point without actions. A line that begins with `#` is a comment.
+/// Else nothing, with one line in `error` that begins with `NAME:LINE`. Whether
+/// the order can run is not checked (VerifyOrder.h).
 std::optional<Order> parseOrder(std::string_view text, std::string_view name,
                                 std::string &error);
 

@@ -20,6 +20,7 @@ TEST(Order, ReadsWhatPythonsCsvModuleWrites) {
   EXPECT_EQ(readAgain("0F0,0I0,0W0\r\n1F0,,1B0\r\n"), "0F0,0I0,0W0\n1F0,1B0\n");
   EXPECT_EQ(readAgain(" 0F0 ,\t,\"0B0\", \" \",007F01"), "0F0,0B0,7F1\n");
   EXPECT_EQ(readAgain(",0F0,\n\n1F0"), "0F0\n\n1F0\n");
+  EXPECT_EQ(readAgain("# made\n0F0\n# slow\n1F0\n# cost 2\n"), "0F0\n1F0\n");
 }
 
 TEST(Order, KeepsGroups) {
@@ -133,8 +134,10 @@ TEST(Partition, RefusesWhatIsNone) {
       {"section 1 point 0 F nan",
        "s:2: found 'nan', expected a number from 0 to 1e+15"},
       {"section 1 point 0 F 1 F 2", "s:2: found 'F', expected 'F' once"},
-      {"section 1 point 0 F 1 B 2",
-       "s:2: found 'B', expected F, I, W, activations or sum"},
+      {"section 1 point 0 F 1 U 2",
+       "s:2: found 'U', expected F, I, W, B, activations, kept or sum"},
+      {"section 1 point 0 F 1 I 1 W 1 B 2",
+       "s:2: found the end of the line, expected B alone, or I and W"},
       {"section 1 point 2 F 1",
        "s: found no section on point 1, expected a section on every point"},
       {"edge 0 1", "s: found edge 0 1, expected sections below 1"},

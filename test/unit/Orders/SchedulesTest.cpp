@@ -36,8 +36,10 @@ static Partition getPartition(const json &schedule) {
   Partition partition;
   partition.numPoints = schedule["p"];
   for (unsigned point : schedule["placement"])
-    partition.sections.push_back(
-        {point, true, schedule["F"], schedule["I"], schedule["W"], 1});
+    partition.sections.push_back({.point = point,
+                                  .forward = schedule["F"],
+                                  .input = schedule["I"],
+                                  .weight = schedule["W"]});
   double seconds =
       schedule["comm"].get<double>() * schedule["chunks_per_rank"].get<int>();
   for (unsigned i = 1; i < partition.sections.size(); ++i)
