@@ -101,6 +101,7 @@ private:
   /// The number of one of `count` things that were named before.
   unsigned takeIndex(size_t count, std::string_view what);
   void check();
+  void checkBorders();
   void checkLinks();
 
   Words words;
@@ -212,13 +213,6 @@ void CutReader::readCut() {
   std::vector<double> seconds;
   while (words.ok() && !words.isEnd())
     seconds.push_back(words.takeNumber());
-  if (words.ok() && problem.getNumSections() > 1 &&
-      seconds.size() != problem.getNumSections() - 1)
-    words.fail("found " + std::to_string(seconds.size()) +
-               " seconds, expected " +
-               std::to_string(problem.getNumSections() - 1) +
-               ", one for each border of " +
-               std::to_string(problem.getNumSections()) + " sections");
   if (words.ok())
     problem.layers[number].comm = std::move(seconds);
 }
@@ -256,6 +250,20 @@ void CutReader::readLine() {
     return readCut();
   }
   words.expectEnd();
+}
+
+/// Sections may come behind the seconds of their borders.
+void CutReader::checkBorders() {
+  unsigned numSections = problem.getNumSections();
+  for (unsigned i = 0; i < problem.layers.size(); ++i) {
+    size_t found = problem.layers[i].comm.size();
+    if (found > 0 && found != numSections - 1)
+      return words.failWhole("cut " + std::to_string(i) + " has " +
+                             std::to_string(found) + " seconds, expected " +
+                             std::to_string(numSections - 1) +
+                             ", one for each border of " +
+                             std::to_string(numSections) + " sections");
+  }
 }
 
 /// Borders of sections that lie on two points need a link, or seconds.
@@ -296,7 +304,9 @@ void CutReader::check() {
             "layer " + std::to_string(i) + " has no cost on kind '" +
             problem.kinds[point.kind] + "', expected F, I and W for it");
   }
-  checkLinks();
+  checkBorders();
+  if (words.ok())
+    checkLinks();
 }
 
 std::optional<CutProblem> CutReader::read() {

@@ -287,6 +287,10 @@ LayoutResult tandem::pipeline::priceLayout(const LayoutProblem &problem,
   addSums(problem, layout, found.cut, partition);
   std::string error;
   auto order = makeOrder(*cuts, error);
+  if (!order) {
+    result.why = error;
+    return result;
+  }
   orders::Simulation simulation = orders::simulate(partition, *order);
   result.cut = found.cut;
   result.held = getHeld(*cuts, found.cut, simulation);

@@ -139,10 +139,14 @@ void LayoutReader::readLayer() {
     layer.tied = static_cast<int>(other);
   }
   auto pairs = words.takePairs({"weights", "activations", "bytes", "reduced"});
-  layer.weights = pairs["weights"];
-  layer.activations = pairs["activations"];
-  layer.bytes = pairs["bytes"];
-  layer.reduced = pairs["reduced"];
+  auto set = [&](std::string_view name, double &value) {
+    if (pairs.count(name))
+      value = pairs[name];
+  };
+  set("weights", layer.weights);
+  set("activations", layer.activations);
+  set("bytes", layer.bytes);
+  set("reduced", layer.reduced);
 }
 
 void LayoutReader::readLayout() {
