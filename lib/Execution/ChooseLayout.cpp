@@ -8,6 +8,7 @@
 #include "ChooseLayout.h"
 #include "tandem/Prediction/Prediction.h"
 #include "tandem/Search/Pipeline/Layouts.h"
+#include "tandem/Search/Watch.h"
 #include "tandem/Support/ByteSize.h"
 #include "tandem_rt/program.h"
 #include "llvm/ADT/STLExtras.h"
@@ -66,8 +67,11 @@ private:
   void tryOne(Candidate &candidate, double seconds);
   std::string measure(Candidate &candidate, const std::string &bytes) const;
   std::vector<std::string> printTable() const;
-  bool isCancelled() const {
-    return options.isCancelled && options.isCancelled();
+  /// The first candidate has not begun to listen.
+  bool isCancelled(size_t number) const {
+    return (options.isCancelled && options.isCancelled()) ||
+           (number > 0 && options.takesInterrupts &&
+            search::InterruptGuard::isInterrupted());
   }
 
   std::string_view module, name;
@@ -252,7 +256,7 @@ void Chooser::tryOne(Candidate &candidate, double seconds) {
   CompileOptions own = candidate.options;
   if (seconds > 0 && !own.search.empty())
     own.searchTimeLimit = seconds;
-  own.usesCache = own.takesInterrupts = own.timeline = own.explain = false;
+  own.usesCache = own.timeline = own.explain = false;
   own.stopAfter.clear();
   own.printAfter.clear();
   own.problemOut.clear();
@@ -282,8 +286,12 @@ std::vector<std::string> Chooser::printTable() const {
     width = std::max(width, candidate.name.size());
   std::vector<std::string> table;
   table.push_back(llvm::formatv(
-      "layouts: {0} devices of {1}, {2} that became Programs, fastest first",
-      devices, cluster.name, candidates.size()));
+      "layouts: {0} devices of {1}, {2} of {3} became Programs, fastest first",
+      devices, cluster.name,
+      llvm::count_if(
+          candidates,
+          [](const Candidate &each) { return each.failure.empty(); }),
+      candidates.size()));
   double fastest = candidates.front().seconds;
   for (const Candidate &candidate : candidates) {
     std::string line = "  " + candidate.name;
@@ -318,9 +326,11 @@ std::optional<LayoutChoice> Chooser::run(std::string &error) {
   addPipelines();
   addRule();
   for (auto [i, candidate] : llvm::enumerate(candidates)) {
-    auto seconds = getSeconds(candidates.size() - i, i == 0);
+    auto seconds = candidate.options.search.empty()
+                       ? std::optional(0.0)
+                       : getSeconds(candidates.size() - i, i == 0);
     candidate.number = i;
-    if (isCancelled())
+    if (isCancelled(i))
       candidate.failure = "not tried, as the search was interrupted";
     else if (seconds)
       tryOne(candidate, *seconds);

@@ -111,9 +111,8 @@ private:
   FailureOr<bool> tryOrder(const orders::Order &order);
   LogicalResult weighOrder(const orders::Order &order, StringRef name);
   LogicalResult weighSearched(pipeline::ScheduleProblem &problem,
-                              const orders::Order &start,
-                              const std::string &excess, double &cost,
-                              double &bound);
+                              const orders::Order &start, std::string &why,
+                              double &cost, double &bound);
   LogicalResult weighNamed(const pipeline::ScheduleProblem &problem);
   LogicalResult fail(const Twine &message);
   void tell(StringRef what, size_t done = 0, size_t all = 0) const {
@@ -784,11 +783,11 @@ LogicalResult Compilation::weighOrder(const orders::Order &order,
 }
 
 /// Searches orders of one step and of steps behind each other. Sets what the
-/// actions alone take, and what no order takes less than.
+/// actions alone take, and what no order takes less than; or why there is none.
 LogicalResult Compilation::weighSearched(pipeline::ScheduleProblem &problem,
                                          const orders::Order &start,
-                                         const std::string &excess,
-                                         double &cost, double &bound) {
+                                         std::string &why, double &cost,
+                                         double &bound) {
   pipeline::OrderSearchOptions search;
   search.starts.push_back(start);
   search.endsSearch = [this] { return isCancelled(); };
@@ -796,9 +795,10 @@ LogicalResult Compilation::weighSearched(pipeline::ScheduleProblem &problem,
        {pipeline::OrderObjective::Span, pipeline::OrderObjective::Makespan}) {
     problem.objective = objective;
     pipeline::OrderSearchResult found = pipeline::searchOrder(problem, search);
-    if (!found.order)
-      return fail("order 'search': " +
-                  (excess.empty() ? found.error : excess + "; no order fits"));
+    if (!found.order) {
+      why = found.error;
+      return success();
+    }
     cost = found.cost;
     bound = found.lowerBound;
     if (failed(weighOrder(*found.order, "an order of its own")))
@@ -843,28 +843,32 @@ FailureOr<bool> Compilation::searchOrder() {
   if (!why.empty())
     return fail(why);
   double cost = 0, bound = 0;
+  const std::vector<double> limits = problem.limits;
   constexpr unsigned kMaxTries = 4;
   for (unsigned i = 0; i < kMaxTries && !unordered.best; ++i) {
-    if (failed(weighSearched(problem, *named, *excess, cost, bound)))
+    if (failed(weighSearched(problem, *named, why, cost, bound)))
       return failure();
     for (double &room : problem.limits)
       if (!unordered.best)
         room = std::max(
             0.0, room - static_cast<double>(repeats.held - repeats.limit));
   }
+  problem.limits = limits;
   if (failed(weighNamed(problem)))
     return failure();
   if (!unordered.best)
-    return fail("order 'search': " + *excess + "; no order fits");
-  result.remarks.push_back("remark: order search: " + unordered.name +
-                           ", a step is predicted to "
-                           "take " +
-                           cost::printSeconds(unordered.seconds) + ", " +
-                           cost::printSeconds(*before) + " by " + start +
-                           (excess->empty() ? "" : ", which does not fit") +
-                           "; the actions alone take " +
-                           cost::printSeconds(cost) + ", no order less than " +
-                           cost::printSeconds(bound));
+    return fail("order 'search': " +
+                (excess->empty() ? why : *excess + "; no order fits"));
+  result.remarks.push_back(
+      "remark: order search: " + unordered.name +
+      ", a step is predicted to "
+      "take " +
+      cost::printSeconds(unordered.seconds) + ", " +
+      cost::printSeconds(*before) + " by " + start +
+      (excess->empty() ? "" : ", which does not fit") +
+      (cost > 0 ? "; the actions alone take " + cost::printSeconds(cost) +
+                      ", no order less than " + cost::printSeconds(bound)
+                : ""));
   FailureOr<bool> isMade = tryOrder(*unordered.best);
   if (succeeded(isMade))
     result.plan = replaceOrder(start, pipe->rows, result.plan);
@@ -962,7 +966,7 @@ bool hashModule(std::string_view module, std::string_view name,
 
 bool Compilation::listLayers(std::string_view text, std::string_view name,
                              int64_t number, StepLayers &found) {
-  if (failed(parse(text, name)) || failed(enter()) ||
+  if (failed(checkOptions()) || failed(parse(text, name)) || failed(enter()) ||
       failed(runPasses(*findStage("import"))))
     return false;
   auto step = module->lookupSymbol<func::FuncOp>("step");
@@ -970,12 +974,13 @@ bool Compilation::listLayers(std::string_view text, std::string_view name,
   double parameters = 0, states = 0;
   for (BlockArgument argument : step.getArguments()) {
     auto type = dyn_cast<RankedTensorType>(argument.getType());
-    auto role = nn::getRole(step.getArgAttrDict(argument.getArgNumber()));
+    DictionaryAttr attributes = step.getArgAttrDict(argument.getArgNumber());
+    auto role = nn::getRole(attributes);
     if (!type || !role)
       continue;
     auto bytes = static_cast<double>(getBytes(type));
-    if (*role == nn::Role::Input && found.rows == 0 && type.getRank() > 0)
-      found.rows = type.getDimSize(0);
+    if (auto dim = nn::getBatchDim(attributes); dim && found.rows == 0)
+      found.rows = type.getDimSize(*dim);
     else if (*role == nn::Role::Parameter)
       parameters += bytes;
     else if (*role == nn::Role::State)
