@@ -39,6 +39,21 @@ def test_masks_are_no_fault(monkeypatch):
     assert torch.isfinite(step(batch))
 
 
+def hidden_rows(model, x):
+    query = model(x).reshape(2, 1, 4, 4)
+    seen = torch.ones(4, 4, dtype=torch.bool)
+    seen[2] = False
+    out = torch.nn.functional.scaled_dot_product_attention(query, query, query, attn_mask=seen)
+    return out.nan_to_num().square().mean()
+
+
+def test_hidden_rows_are_no_fault(monkeypatch):
+    monkeypatch.setenv("TANDEM_CHECK", "nan")
+    batch = torch.randn(8, 6)
+    step = compiled(hidden_rows, batch)
+    assert torch.isfinite(step(batch))
+
+
 def test_other_words_are_refused(monkeypatch):
     monkeypatch.setenv("TANDEM_CHECK", "inf")
     with pytest.raises(tandem.TandemError, match="TANDEM_CHECK is 'inf', expected nan"):

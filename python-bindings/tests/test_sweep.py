@@ -47,11 +47,11 @@ def sweep(folder, *words):
 
 def test_a_sweep_has_a_row_for_each_point(files, capsys):
     table, page = files / "sweep.json", files / "sweep.html"
-    words = ["--devices=2..4", "--bandwidth=1,100Gbit", "--plans=zero,pipeline"]
+    words = ["--devices=2..4", "--bandwidth=1.0,10Gbit", "--plans=zero,pipeline"]
     assert sweep(files, *words, f"--json={table}", f"--html={page}") == 0
     rows = json.loads(table.read_text())["rows"]
     points = [(row["devices"], row["bandwidth"]) for row in rows if row["plan"] == "zero"]
-    assert points == [(2, ""), (4, "1 Gbit/s"), (4, "100 Gbit/s")]
+    assert points == [(2, ""), (4, "1.0 Gbit/s"), (4, "10 Gbit/s")]
     assert len(rows) == 2 * len(points)
     slow, fast = (row for row in rows if row["plan"] == "zero" and row["devices"] == 4)
     assert slow["seconds"] > fast["seconds"] > 0
@@ -63,9 +63,10 @@ def test_a_sweep_has_a_row_for_each_point(files, capsys):
     assert len(capsys.readouterr().out.splitlines()) == 1 + len(rows)
 
 
-def test_a_batch_that_does_not_divide_is_a_row(files, capsys):
-    assert sweep(files, "--devices=64", "--plans=zero") == 1
+def test_what_is_not_possible_is_a_row(files, capsys):
+    assert sweep(files, "--devices=3,64", "--plans=zero") == 1
     captured = capsys.readouterr()
+    assert "3 devices, expected a multiple of 2" in captured.out
     assert "does not divide" in captured.out
     assert captured.err == "tandem sweep: no plan is possible on any of these clusters\n"
 

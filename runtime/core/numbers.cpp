@@ -69,8 +69,11 @@ bool isLookedAt(const Command &command) {
 }
 
 /// A constant of the kernel that is not finite may be what it writes: of a
-/// mask.
+/// mask. So may the logarithm of an attention's sums, of a row that a mask
+/// hides.
 bool mayWriteInfinity(const Command &command) {
+  if (const auto *op = std::get_if<Attention>(&command.operation))
+    return !op->gradients;
   const auto *launch = std::get_if<Launch>(&command.operation);
   return launch && launch->hasInfinity;
 }

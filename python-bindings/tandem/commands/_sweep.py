@@ -156,7 +156,7 @@ class Sweep:
         own = min(devices, self.per_node)
         if devices % own:
             raise TandemError(f"{devices} devices, expected a multiple of {own}, those of a node")
-        name = re.sub(r"\W", "", bandwidth) or "given"
+        name = re.sub(r"[^\w.]", "", bandwidth) or "given"
         path = self.folder / f"{devices}-{name}.yaml"
         values = [f"nodes.0.count={devices // own}", f"nodes.0.devices.{self.kind}={own}"]
         if bandwidth:
@@ -170,7 +170,11 @@ class Sweep:
         """The best of a plan for each bandwidth. Where devices are in one node, no bandwidth matters."""
         if devices <= self.per_node:
             bandwidths = [""]
-        machines = [(bandwidth, self.make_cluster(devices, bandwidth)) for bandwidth in bandwidths]
+        try:
+            machines = [(each, self.make_cluster(devices, each)) for each in bandwidths]
+        except TandemError as error:
+            yield from (Row(devices, each, plan, why=str(error)) for each in bandwidths)
+            return
         # A preset is the same whatever the network is.
         groups = [[machine] for machine in machines] if plan == "search" else [machines]
         for group in groups:
@@ -188,7 +192,8 @@ class Sweep:
                     self._simulate(program, cluster, row)
                 found[bandwidth].append(row)
         for bandwidth, rows in found.items():
-            none = Row(devices, bandwidth, plan, why=f"no mesh divides a batch of {self.batch} so")
+            why = f"no mesh of {devices} devices, {self.per_node} in a node, for a batch of {self.batch}"
+            none = Row(devices, bandwidth, plan, why=why)
             yield min(rows, key=lambda row: row.order, default=none)
 
     def _compile(self, candidate, cluster):
@@ -232,9 +237,12 @@ def _nodes_of(cluster):
     """Kind of device, and how many a node has. TandemError for machines that differ."""
     if not os.path.exists(cluster):
         raise TandemError(f"cannot read '{cluster}': No such file or directory")
-    text = Path(cluster).read_text(errors="replace")
-    groups = re.findall(r"devices:\s*\{([^}]*)\}", text)
-    kinds = re.findall(r"(\w+)\s*:\s*(\d+)", groups[0]) if len(groups) == 1 else []
+    with tempfile.TemporaryDirectory(prefix="tandem-sweep-") as folder:
+        path = Path(folder) / "read.yaml"  # as it is always printed
+        if error := _run("tandem-profile", "--show", cluster, "-o", path):
+            raise TandemError(error)
+        groups = re.findall(r"^ *devices: \{(.*)\}$", path.read_text(), re.MULTILINE)
+    kinds = re.findall(r"'?([^',]+?)'?: (\d+)", groups[0]) if len(groups) == 1 else []
     if len(kinds) != 1:
         raise TandemError(f"{cluster}: machines differ, expected one group of nodes with one kind")
-    return kinds[0][0], int(kinds[0][1])
+    return kinds[0][0].strip(), int(kinds[0][1])

@@ -63,10 +63,13 @@ def _compile(subject, options):
         compiled = compile_text(mlir, name, **given, print_after=list(STAGES))
         return compiled.ir, compiled
     own = [each for each in STAGES if each != stage]
+    # IR behind the stage that cuts sections has them.
+    has_sections = stage in STAGES[STAGES.index("accumulate") :]
+    behind = {k: v for k, v in given.items() if not has_sections or k not in ("sections", "order")}
     place = STAGES.index(stage) if stage in STAGES else len(STAGES)
     before = compile_text(mlir, name, **given, print_after=own[:place], stop_after=stage).ir[:place]
     compiled = compile_text(
-        text, options.edited, **given, from_stage=stage, print_after=own[place:]
+        text, options.edited, **behind, from_stage=stage, print_after=own[place:]
     )
     edited = [(stage, text)] if stage in STAGES else []
     return [*before, *edited, *compiled.ir], compiled
