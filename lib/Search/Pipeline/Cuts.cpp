@@ -85,9 +85,34 @@ tandem::pipeline::makeOrder(const CutProblem &problem, std::string &error) {
                        error);
 }
 
+double tandem::pipeline::getLowerBound(const CutProblem &problem) {
+  double work = 0, way = 0;
+  for (const Layer &layer : problem.layers) {
+    double forward = kUnlimited, input = kUnlimited, total = kUnlimited;
+    for (const CutPoint &point : problem.points) {
+      const LayerCost &cost = layer.costs[point.kind];
+      forward = std::min(forward, cost.forward);
+      input = std::min(input, cost.input);
+      total = std::min(total, cost.getTotal());
+    }
+    work += total;
+    way += forward + input;
+  }
+  double number = static_cast<double>(problem.points.size());
+  return std::max(work * problem.numMicrobatches / number, way);
+}
+
 //===----------------------------------------------------------------------===//
 // Memory
 //===----------------------------------------------------------------------===//
+
+void tandem::pipeline::addWeights(const CutProblem &problem, const Cut &cut,
+                                  std::vector<double> &held) {
+  unsigned layer = 0;
+  for (unsigned i = 0; i < cut.size(); ++i)
+    for (unsigned end = layer + cut[i]; layer < end; ++layer)
+      held[problem.getPoint(i)] += problem.layers[layer].weights;
+}
 
 /// What each point holds: weights, and what its microbatches in flight hold.
 /// Equation 4 stands for 1F1B, in which point i has up to p - i of them.
@@ -105,10 +130,7 @@ static std::vector<double> getHeld(const CutProblem &problem, const Cut &cut,
                 static_cast<double>(
                     std::min<size_t>(problem.numMicrobatches, held.size() - i));
   }
-  unsigned layer = 0;
-  for (unsigned i = 0; i < cut.size(); ++i)
-    for (unsigned end = layer + cut[i]; layer < end; ++layer)
-      held[problem.getPoint(i)] += problem.layers[layer].weights;
+  addWeights(problem, cut, held);
   return held;
 }
 

@@ -336,25 +336,6 @@ static double countCuts(const CutProblem &problem) {
   return count;
 }
 
-/// The work of all points, each layer on the kind that is fastest for it; and
-/// the way of one microbatch forth and back through all sections.
-static double getLowerBound(const CutProblem &problem) {
-  double work = 0, way = 0;
-  for (const Layer &layer : problem.layers) {
-    double forward = kNever, input = kNever, total = kNever;
-    for (const CutPoint &point : problem.points) {
-      const LayerCost &cost = layer.costs[point.kind];
-      forward = std::min(forward, cost.forward);
-      input = std::min(input, cost.input);
-      total = std::min(total, cost.getTotal());
-    }
-    work += total;
-    way += forward + input;
-  }
-  double number = static_cast<double>(problem.points.size());
-  return std::max(work * problem.numMicrobatches / number, way);
-}
-
 static CutResult searchExact(const CutProblem &problem) {
   CutResult result;
   result.cut = Chooser(problem, problem.numMicrobatches - 1.0).run();

@@ -263,10 +263,7 @@ static std::vector<double> getHeld(const CutProblem &cuts, const Cut &cut,
   std::vector<double> held;
   for (const orders::PointTime &point : simulation.points)
     held.push_back(point.peak);
-  unsigned layer = 0;
-  for (unsigned i = 0; i < cut.size(); ++i)
-    for (unsigned end = layer + cut[i]; layer < end; ++layer)
-      held[cuts.getPoint(i)] += cuts.layers[layer].weights;
+  addWeights(cuts, cut, held);
   return held;
 }
 

@@ -102,24 +102,6 @@ static std::vector<Layout> listLayouts(const LayoutProblem &problem) {
   return all;
 }
 
-/// The work of all layers over the points, on the fastest of them, and the way
-/// of one microbatch forth and back.
-static double getLowerBound(const CutProblem &cuts) {
-  double work = 0, way = 0;
-  for (const Layer &layer : cuts.layers) {
-    double forward = kUnlimited, input = kUnlimited, total = kUnlimited;
-    for (const LayerCost &cost : layer.costs) {
-      forward = std::min(forward, cost.forward);
-      input = std::min(input, cost.input);
-      total = std::min(total, cost.getTotal());
-    }
-    work += total;
-    way += forward + input;
-  }
-  auto points = static_cast<double>(cuts.points.size());
-  return std::max(work * cuts.numMicrobatches / points, way);
-}
-
 static bool isFaster(const LayoutResult &first, const LayoutResult &second) {
   if (first.cut.empty() != second.cut.empty())
     return second.cut.empty();

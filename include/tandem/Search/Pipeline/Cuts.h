@@ -124,6 +124,14 @@ orders::Partition makePartition(const CutProblem &problem, const Cut &cut);
 std::optional<orders::Order> makeOrder(const CutProblem &problem,
                                        std::string &error);
 
+/// No cut has a shorter step under any order: the work of all points, each
+/// layer on the kind that is fastest for it; and the way of one microbatch
+/// forth and back through all sections.
+double getLowerBound(const CutProblem &problem);
+/// Adds to what each point holds the weights of its layers.
+void addWeights(const CutProblem &problem, const Cut &cut,
+                std::vector<double> &held);
+
 /// What is too much on the worst point, and its sections, in one line; empty:
 /// the cut fits. `order` is the problem's own; of `amp`, none.
 std::string findExcess(const CutProblem &problem, const Cut &cut,
