@@ -6,44 +6,17 @@
 //===----------------------------------------------------------------------===//
 
 #include "Pipeline.h"
+#include "Answer.h"
 #include "tandem/Orders/Simulate.h"
 #include "tandem/Search/Pipeline/Layouts.h"
-#include "tandem/Support/TextFile.h"
-#include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
 
 using namespace tandem;
 using namespace tandem::pipeline;
 
-static int fail(const std::string &message) {
-  fprintf(stderr, "error: %s\n", message.c_str());
-  return 1;
-}
-
-static std::optional<std::string> readFile(const std::string &path,
-                                           std::string &error) {
-  std::string why;
-  std::optional<std::string> text = readTextFile(path, why);
-  if (!text)
-    error = path + ": cannot be read: " + why;
-  return text;
-}
-
 static const FileKind kCutFile = {
     "cut", [](std::string_view begin) { return begin.starts_with("cut "); }};
-
-static int write(const Arguments &arguments, const std::string &text) {
-  if (arguments.output.empty()) {
-    fputs(text.c_str(), stdout);
-    return 0;
-  }
-  std::string error;
-  if (writeTextFile(arguments.output, kCutFile, text, error))
-    return 0;
-  return fail("cannot write '" + arguments.output + "': " + error);
-}
 
 /// The sections of a cut as `tandem-order --sections` reads them, and their
 /// layers in comments.
@@ -71,15 +44,6 @@ static int checkCut(const CutProblem &problem, const Arguments &arguments) {
   return 0;
 }
 
-/// Rounded up, as it is a claim.
-static void printGap(double cost, double bound) {
-  double gap = bound > 0 ? cost / bound - 1 : INFINITY;
-  if (std::isfinite(gap))
-    printf("# gap %.4f %%\n", std::max(0.0, std::ceil(1e6 * gap - 1e-3) / 1e4));
-  else
-    printf("# gap unknown: no bound was proven\n");
-}
-
 int tandem::runPartition(const Arguments &arguments) {
   std::string error;
   std::optional<std::string> text = readFile(arguments.partition, error);
@@ -104,7 +68,7 @@ int tandem::runPartition(const Arguments &arguments) {
     return fail("the cut that was found is not legal, which is a mistake of "
                 "the search: " +
                 error);
-  if (int status = write(arguments, print(result)))
+  if (int status = writeFile(arguments.output, kCutFile, print(result)))
     return status;
   if (arguments.explains)
     explain(*problem, result);
@@ -112,7 +76,7 @@ int tandem::runPartition(const Arguments &arguments) {
   if (result.isOptimal)
     printf("# optimal\n");
   else
-    printGap(result.cost, result.lowerBound);
+    printGap("# gap", result.cost, result.lowerBound);
   return 0;
 }
 

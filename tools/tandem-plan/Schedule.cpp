@@ -5,47 +5,20 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Answer.h"
 #include "Pipeline.h"
 #include "tandem/Orders/Simulate.h"
 #include "tandem/Search/Pipeline/OrderSearch.h"
 #include "tandem/Search/Watch.h"
-#include "tandem/Support/TextFile.h"
-#include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
 
 using namespace tandem;
 using namespace tandem::pipeline;
 using orders::printQuantity;
 
-static int fail(const std::string &message) {
-  fprintf(stderr, "error: %s\n", message.c_str());
-  return 1;
-}
-
-static std::optional<std::string> readFile(const std::string &path,
-                                           std::string &error) {
-  std::string why;
-  std::optional<std::string> text = readTextFile(path, why);
-  if (!text)
-    error = path + ": cannot be read: " + why;
-  return text;
-}
-
 static const FileKind kOrderFile = {
     "order", [](std::string_view begin) { return begin.starts_with("0F0"); }};
-
-static int write(const Arguments &arguments, const std::string &text) {
-  if (arguments.output.empty()) {
-    fputs(text.c_str(), stdout);
-    return 0;
-  }
-  std::string error;
-  if (writeTextFile(arguments.output, kOrderFile, text, error))
-    return 0;
-  return fail("cannot write '" + arguments.output + "': " + error);
-}
 
 /// Comments of an order, so that all of the output is one.
 static void printResult(const OrderSearchResult &result) {
@@ -59,15 +32,10 @@ static void printResult(const OrderSearchResult &result) {
 
 static void printBound(const OrderSearchResult &result) {
   printf("# lower bound %s\n", printQuantity(result.lowerBound).c_str());
-  double gap =
-      result.lowerBound > 0 ? result.cost / result.lowerBound - 1 : INFINITY;
-  // Rounded up, as it is a claim.
   if (result.cost <= result.lowerBound * (1 + 1e-9))
     printf("# optimal\n");
-  else if (std::isfinite(gap))
-    printf("# gap %.4f %%\n", std::max(0.0, std::ceil(1e6 * gap - 1e-3) / 1e4));
   else
-    printf("# gap unknown: no bound was proven\n");
+    printGap("# gap", result.cost, result.lowerBound);
 }
 
 static int checkSchedule(const ScheduleProblem &problem,
@@ -102,7 +70,8 @@ static int searchSchedule(const ScheduleProblem &problem,
       std::chrono::steady_clock::now() - begin;
   if (!result.order)
     return fail(arguments.schedule + ": " + result.error);
-  if (int status = write(arguments, print(*result.order)))
+  if (int status =
+          writeFile(arguments.output, kOrderFile, print(*result.order)))
     return status;
   printResult(result);
   printBound(result);

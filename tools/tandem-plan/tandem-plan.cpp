@@ -5,12 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Answer.h"
 #include "Options.h"
 #include "Pipeline.h"
 #include "tandem/Explain/Explain.h"
 #include "tandem/Search/Search.h"
 #include "tandem/Search/Watch.h"
-#include "tandem/Support/TextFile.h"
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -24,34 +24,18 @@ using namespace tandem::cost;
 using namespace tandem::explain;
 using namespace tandem::search;
 
-static int fail(const std::string &message) {
-  fprintf(stderr, "error: %s\n", message.c_str());
-  return 1;
-}
-
 /// The last line of every answer.
 static void printCost(const Plan &plan) {
   printf("cost %s\n", printSeconds(plan.cost).c_str());
 }
 
-static bool readFile(const std::string &path, std::string &text,
-                     std::string &error) {
-  std::string why;
-  std::optional<std::string> read = readTextFile(path, why);
-  if (read)
-    text = std::move(*read);
-  else
-    error = path + ": cannot be read: " + why;
-  return read.has_value();
-}
-
 static std::optional<Plan> readPlan(const SearchProblem &problem,
                                     const std::string &path,
                                     std::string &error) {
-  std::string text;
-  if (!readFile(path, text, error))
+  std::optional<std::string> text = readFile(path, error);
+  if (!text)
     return std::nullopt;
-  return parsePlan(problem, text, path, error);
+  return parsePlan(problem, *text, path, error);
 }
 
 /// A plan without a hash may parse by chance; prices may differ.
@@ -64,14 +48,6 @@ static std::optional<Plan> readPlanFor(const SearchProblem &problem,
     return std::nullopt;
   }
   return plan;
-}
-
-static int writeFile(const std::string &path, const FileKind &kind,
-                     const std::string &text) {
-  std::string error;
-  if (writeTextFile(path, kind, text, error))
-    return 0;
-  return fail("cannot write '" + path + "': " + error);
 }
 
 /// What was asked about the plan beside its cost.
@@ -164,16 +140,6 @@ static int replan(const SearchProblem &problem, const Arguments &arguments) {
   return 0;
 }
 
-static void printGap(const char *name, const Plan &plan, double bound) {
-  double gap = getGap(plan.cost, bound);
-  // Rounded up, as it is a claim; the rest is that of floating point.
-  if (std::isfinite(gap))
-    printf("%s %.4f %%\n", name,
-           std::max(0.0, std::ceil(1e6 * gap - 1e-3) / 1e4));
-  else
-    printf("%s unknown: no bound was proven\n", name);
-}
-
 static int printResult(const SearchProblem &problem, const Arguments &arguments,
                        const SearchResult &result, double seconds) {
   const Plan &plan = *result.plan;
@@ -187,11 +153,12 @@ static int printResult(const SearchProblem &problem, const Arguments &arguments,
   if (plan.isOptimal)
     printf("optimal\n");
   else
-    printGap("gap", plan, plan.lowerBound);
+    printGap("gap", plan.cost, plan.lowerBound);
   if (result.stagesBound && !plan.isOptimal)
-    printGap("gap with these stages", plan, *result.stagesBound);
+    printGap("gap with these stages", plan.cost, *result.stagesBound);
   if (result.strandsBound && !plan.isOptimal)
-    printGap("gap with these stages and strands", plan, *result.strandsBound);
+    printGap("gap with these stages and strands", plan.cost,
+             *result.strandsBound);
   printCost(plan);
   return 0;
 }
@@ -223,13 +190,14 @@ static bool mayWrite(const Arguments &arguments, std::string &error) {
 }
 
 static int run(Arguments &arguments) {
-  std::string text, error;
+  std::string error;
   if (!mayWrite(arguments, error))
     return fail(error);
-  if (!readFile(arguments.problem, text, error))
+  std::optional<std::string> text = readFile(arguments.problem, error);
+  if (!text)
     return fail(error);
   std::optional<SearchProblem> problem =
-      parseSearchProblem(text, arguments.problem, error);
+      parseSearchProblem(*text, arguments.problem, error);
   if (!problem)
     return fail(error);
   if (arguments.printsProblem) {
