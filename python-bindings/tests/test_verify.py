@@ -70,8 +70,8 @@ def test_pipelines_take_orders(write, capsys, tmp_path):
 
 @pytest.mark.parametrize("what", ["gradients", "parameters", "losses"])
 def test_fails_with_status_1(mlp, capsys, monkeypatch, what):
-    def spoilt(step, *rest):
-        history = run(step, *rest)
+    def spoilt(subject, *rest):
+        history = run(subject, *rest)
         if what == "gradients":
             history.gradients[-1]["1.weight"] *= 1.001
         elif what == "parameters":
@@ -80,8 +80,8 @@ def test_fails_with_status_1(mlp, capsys, monkeypatch, what):
             history.losses[0] *= 1 + 1e-6
         return history
 
-    run = verify.run_step
-    monkeypatch.setattr(verify, "run_step", spoilt)
+    run = verify.run_program
+    monkeypatch.setattr(verify, "run_program", spoilt)
     assert main(["verify", mlp]) == 1
     out = capsys.readouterr().out
     assert out.count("FAIL ") == 1 and "verify: FAILED" in out

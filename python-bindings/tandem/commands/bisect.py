@@ -6,12 +6,12 @@ from pathlib import Path
 from ..base import options as table
 from ..errors import ModelFileError
 from ..session.compile import compile_text
-from ..session.step import Step
 from ..verify.bisect import Bisection
 from ..verify.reference import STAGES
-from ..verify.verify import make_subject, run_step
-from ._model import add_model_arguments, check_number, load
+from ..verify.verify import run_program
+from ._model import add_model_arguments
 from ._planner import add_planner_arguments, planner_options
+from ._subject import load_subject
 
 HELP = (
     "run every stage of a compilation beside eager; name the first stage and operator that differ"
@@ -75,19 +75,6 @@ def _compile(subject, options):
     return [*before, *edited, *compiled.ir], compiled
 
 
-def _program(subject, compiled, options):
-    step = Step(
-        subject.module,
-        compiled.bytes,
-        subject.model,
-        subject.optimizer,
-        compiled,
-        options.threads,
-        options.seed,
-    )
-    return run_step(step, subject.batches)
-
-
 def _findings(subject, options, folder):
     """A `Finding` for each stage, up to the first that differs."""
     stages, compiled = _compile(subject, options)
@@ -97,7 +84,7 @@ def _findings(subject, options, folder):
         if text != last:
             yield bisection.run_stage(stage, text)
         last = text
-    yield bisection.run_program(_program(subject, compiled, options))
+    yield bisection.run_program(run_program(subject, compiled, options.threads, options.seed))
 
 
 def _line(finding, before):
@@ -137,14 +124,7 @@ def _nothing(findings):
 
 
 def run(options):
-    check_number("--steps", options.steps, _MOST_STEPS)
-    check_number("--threads", options.threads, table.named_command_rows("threads")[0].most)
-    file = load(options, options.dtype or ("float32" if options.precision else "float64"))
-    if file.loss is None:
-        raise ModelFileError(
-            f"{file.path}: has no loss, expected --loss FILE.py:function and --optimizer NAME,lr=..."
-        )
-    subject = make_subject(file, options.steps, options.seed, options.gradient_sums)
+    subject = load_subject(options, _MOST_STEPS)
     findings, before = [], "eager"
     with tempfile.TemporaryDirectory() as folder:
         for finding in _findings(subject, options, folder):

@@ -4,15 +4,14 @@ import tempfile
 from pathlib import Path
 
 from ..base import options as table
-from ..errors import ModelFileError
 from ..session.compile import compile_module
-from ..session.step import Step
 from ..verify.compare import LARGEST_FACTOR, MANY, RMS_FACTOR, TOLERANCES
 from ..verify.compare import table as comparison_table
 from ..verify.reference import STAGES, run_reference
-from ..verify.verify import STEPS, TWINS, judge, make_subject, run_step
-from ._model import add_model_arguments, check_number, load
+from ..verify.verify import STEPS, TWINS, judge, run_program
+from ._model import add_model_arguments
 from ._planner import add_planner_arguments, planner_options
+from ._subject import load_subject
 
 HELP = "train a model file in eager PyTorch and in Tandem, and compare every loss, gradient and parameter"
 
@@ -74,16 +73,7 @@ def _compile(options, subject, **more):
 def _run_program(options, subject):
     """The history of a compiled run."""
     compiled = _compile(options, subject, device=options.device)
-    step = Step(
-        subject.module,
-        compiled.bytes,
-        subject.model,
-        subject.optimizer,
-        compiled,
-        options.threads,
-        options.seed,
-    )
-    return run_step(step, subject.batches)
+    return run_program(subject, compiled, options.threads, options.seed)
 
 
 def _run_reference(options, subject):
@@ -104,14 +94,7 @@ def summary(rows):
 
 
 def run(options):
-    check_number("--steps", options.steps, _MOST_STEPS)
-    check_number("--threads", options.threads, table.named_command_rows("threads")[0].most)
-    file = load(options, options.dtype or ("float32" if options.precision else "float64"))
-    if file.loss is None:
-        raise ModelFileError(
-            f"{file.path}: has no loss, expected --loss FILE.py:function and --optimizer NAME,lr=..."
-        )
-    subject = make_subject(file, options.steps, options.seed, options.gradient_sums)
+    subject = load_subject(options, _MOST_STEPS)
     history = (_run_reference if options.device == _REFERENCE else _run_program)(options, subject)
     rows = judge(subject, history)
     print(comparison_table(rows, subject.training.tolerance))

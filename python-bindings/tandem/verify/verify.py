@@ -9,6 +9,7 @@ from ..capture.export import StepModule, export
 from ..capture.model_file import ModelFile, as_dtype
 from ..lowering.text import print_step
 from ..optimizers.optimizers import is_decoupled
+from ..session.step import Step
 from ..tracing.arguments import Result
 from .compare import (
     TOLERANCES,
@@ -97,6 +98,20 @@ def run_step(step, batches):
         values.append(_values(step))
     history.take(values)
     return history
+
+
+def run_program(subject, compiled, threads, seed):
+    """Trains the compiled step of a subject; its history."""
+    step = Step(
+        subject.module,
+        compiled.bytes,
+        subject.model,
+        subject.optimizer,
+        compiled,
+        threads,
+        seed,
+    )
+    return run_step(step, subject.batches)
 
 
 def _kept_in(module):
