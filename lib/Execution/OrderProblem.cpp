@@ -42,7 +42,7 @@ public:
 private:
   void read(sched::RunOp run);
   void readOperand(sched::RunOp run, Value operand);
-  std::optional<unsigned> findMaker(Value value, char letter);
+  std::optional<unsigned> findMaker(Value value);
   void hold(orders::Section &section, Value value, bool isOfForward, char user);
 
   ModuleOp module;
@@ -56,7 +56,7 @@ private:
 } // namespace
 
 /// The section that makes a value, through transfers.
-std::optional<unsigned> PointReader::findMaker(Value value, char letter) {
+std::optional<unsigned> PointReader::findMaker(Value value) {
   if (auto received = value.getDefiningOp<sched::ReceiveOp>()) {
     auto found = senders.find(received.getTag());
     return found == senders.end() ? std::nullopt : std::optional(found->second);
@@ -80,7 +80,7 @@ void PointReader::hold(orders::Section &section, Value value, bool isOfForward,
 void PointReader::readOperand(sched::RunOp run, Value operand) {
   char letter = getLetter(run);
   unsigned section = getSectionNumber(run);
-  std::optional<unsigned> from = findMaker(operand, letter);
+  std::optional<unsigned> from = findMaker(operand);
   if (!from)
     return;
   if (*from != section)
