@@ -86,6 +86,22 @@ Order tandem::orders::makeForward(const std::vector<unsigned> &places,
   return order;
 }
 
+Order tandem::orders::makeInTurn(const std::vector<unsigned> &places,
+                                 unsigned numPoints, unsigned numMicrobatches) {
+  Order order;
+  order.points.resize(numPoints);
+  for (unsigned microbatch = 0; microbatch < numMicrobatches; ++microbatch) {
+    for (unsigned section = 0; section < places.size(); ++section)
+      order.points[places[section]].push_back(
+          {section, ActionKind::Forward, microbatch});
+    for (unsigned section = places.size(); section-- > 0;)
+      for (ActionKind kind :
+           {ActionKind::BackwardInput, ActionKind::BackwardWeight})
+        order.points[places[section]].push_back({section, kind, microbatch});
+  }
+  return order;
+}
+
 bool tandem::orders::runsForwardFirst(const Order &order) {
   auto isForward = [](const Action &action) {
     return action.kind == ActionKind::Forward;

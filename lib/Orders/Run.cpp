@@ -19,7 +19,8 @@ struct Need {
 
 class Runner {
 public:
-  Runner(const Partition &partition, const Order &order, const Places &places);
+  Runner(const Partition &partition, const Order &order, const Places &places,
+         const ActionSeconds &seconds);
   Run run();
 
 private:
@@ -37,6 +38,7 @@ private:
   const Partition &partition;
   const Order &order;
   const Places &places;
+  const ActionSeconds &seconds;
   /// Edges by the section that reads, and by the one that is read.
   std::vector<std::vector<const Edge *>> incoming, outgoing;
   Run result;
@@ -50,8 +52,8 @@ private:
 } // namespace
 
 Runner::Runner(const Partition &partition, const Order &order,
-               const Places &places)
-    : partition(partition), order(order), places(places),
+               const Places &places, const ActionSeconds &seconds)
+    : partition(partition), order(order), places(places), seconds(seconds),
       incoming(partition.sections.size()), outgoing(partition.sections.size()),
       heads(order.points.size()), waiting(order.points.size()) {
   for (const Edge &edge : partition.edges) {
@@ -113,9 +115,10 @@ void Runner::finish(Place place, const std::vector<Need> &needs) {
     begin = std::max(begin, end + (crosses ? need.seconds : 0));
   }
   const Action &action = getAction(place);
-  times[place.index] = {
-      begin,
-      begin + getSeconds(partition.sections[action.section], action.kind)};
+  double taken =
+      seconds ? seconds(action)
+              : getSeconds(partition.sections[action.section], action.kind);
+  times[place.index] = {begin, begin + taken};
   heads[place.point] = place.index + 1;
 }
 
@@ -159,8 +162,9 @@ Run Runner::run() {
 }
 
 Run tandem::orders::runOrder(const Partition &partition, const Order &order,
-                             const Places &places) {
-  return Runner(partition, order, places).run();
+                             const Places &places,
+                             const ActionSeconds &seconds) {
+  return Runner(partition, order, places, seconds).run();
 }
 
 void tandem::orders::forEachHeld(

@@ -29,7 +29,7 @@ struct Run {
 
 /// Runs the lists of an order whose entries are complete, as far as they go.
 Run runOrder(const Partition &partition, const Order &order,
-             const Places &places);
+             const Places &places, const ActionSeconds &seconds = {});
 
 /// Calls `visit` with what point `point` holds as each of its actions begins,
 /// until it is false.

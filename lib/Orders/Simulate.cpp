@@ -59,8 +59,9 @@ static void addSums(const Partition &partition, const Order &order,
 }
 
 Simulation tandem::orders::simulate(const Partition &partition,
-                                    const Order &order) {
-  Run run = runOrder(partition, order, getPlaces(order));
+                                    const Order &order,
+                                    const ActionSeconds &seconds) {
+  Run run = runOrder(partition, order, getPlaces(order), seconds);
   assert(run.isComplete && "expected an order that can run");
   Simulation simulation;
   simulation.actions = std::move(run.actions);

@@ -75,6 +75,10 @@ static int searchSchedule(const ScheduleProblem &problem,
     return status;
   printResult(result);
   printBound(result);
+  if (result.costOfPlain)
+    printf("# the order for durations without noise costs %s, %.1f %% more\n",
+           printQuantity(*result.costOfPlain).c_str(),
+           100 * (*result.costOfPlain / result.cost - 1));
   printf("# search %.6f s, %llu visited\n", seconds.count(),
          static_cast<unsigned long long>(result.numVisited));
   printf("# cost %s\n", printQuantity(result.cost).c_str());

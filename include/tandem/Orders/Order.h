@@ -87,6 +87,11 @@ Order splitMicrobatches(const Order &order, unsigned number);
 Order makeForward(const std::vector<unsigned> &places, unsigned numPoints,
                   unsigned numMicrobatches);
 
+/// F, I and W of all sections for one microbatch behind the other: no order of
+/// sections in a chain holds less.
+Order makeInTurn(const std::vector<unsigned> &places, unsigned numPoints,
+                 unsigned numMicrobatches);
+
 /// Whether each point runs all its forward passes before any backward pass.
 bool runsForwardFirst(const Order &order);
 

@@ -49,6 +49,12 @@ struct Schedule {
   unsigned getPoint(unsigned section, unsigned numPoints) const;
   /// Else nothing, with one line in `error`.
   std::optional<Order> make(const Shape &shape, std::string &error) const;
+  /// The same for sections of which section i lies on point `places[i]`, which
+  /// may be another one than the schedule's, as long as the same sections share
+  /// a point.
+  std::optional<Order> place(std::span<const unsigned> places,
+                             unsigned numPoints, unsigned numMicrobatches,
+                             std::string &error) const;
   /// Whether each point runs all its forward passes before any backward pass.
   bool runsForwardFirst() const;
 };

@@ -18,6 +18,7 @@
 #define TANDEM_ORDERS_SIMULATE_H
 
 #include "tandem/Orders/Partition.h"
+#include <functional>
 
 namespace tandem::orders {
 
@@ -54,8 +55,13 @@ struct Simulation {
   double getBubble() const;
 };
 
-/// The times of an order that can run (`verifyOrder`).
-Simulation simulate(const Partition &partition, const Order &order);
+/// The seconds of an action.
+using ActionSeconds = std::function<double(const Action &)>;
+
+/// The times of an order that can run (`verifyOrder`). With `seconds` each
+/// action takes these; sums and transfers are those of the partition.
+Simulation simulate(const Partition &partition, const Order &order,
+                    const ActionSeconds &seconds = {});
 
 /// A line of text per point of at most `numColumns` characters and its frame:
 /// the letter of each action and, where there is room, its microbatch and

@@ -58,6 +58,31 @@ std::optional<Order> Schedule::make(const Shape &shape,
   return write(shape);
 }
 
+std::optional<Order> Schedule::place(std::span<const unsigned> places,
+                                     unsigned numPoints,
+                                     unsigned numMicrobatches,
+                                     std::string &error) const {
+  auto made =
+      make({numPoints, unsigned(places.size()), numMicrobatches}, error);
+  if (!made)
+    return std::nullopt;
+  Order placed;
+  placed.points.resize(numPoints);
+  for (unsigned section = 0; section < places.size(); ++section) {
+    unsigned row = getPoint(section, numPoints), point = places[section];
+    if (places[row] != point) {
+      error = "order '" + std::string(name) + "' has sections " +
+              std::to_string(row) + " and " + std::to_string(section) +
+              " on one point, but they lie on points " +
+              std::to_string(places[row]) + " and " + std::to_string(point) +
+              ", expected the file of an order";
+      return std::nullopt;
+    }
+    placed.points[point] = made->points[row];
+  }
+  return placed;
+}
+
 /// Two points and the least microbatches show it.
 bool Schedule::runsForwardFirst() const {
   unsigned points = 2;

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Search/Pipeline/OrderSearch.h"
+#include "Noise.h"
 #include "ScheduleAnneal.h"
 #include "ScheduleBound.h"
 #include "ScheduleList.h"
@@ -30,9 +31,10 @@ class OrderSearcher {
 public:
   OrderSearcher(const ScheduleProblem &problem,
                 const OrderSearchOptions &options)
-      : problem(problem), options(options), model(makeModel(problem)),
-        mirrored(mirror(model)), lister(model), mirroredLister(mirrored),
-        timer(model), mirroredTimer(mirrored), random(options.seed) {}
+      : begin(std::chrono::steady_clock::now()), problem(problem),
+        options(options), model(makeModel(problem)), mirrored(mirror(model)),
+        lister(model), mirroredLister(mirrored), timer(model),
+        mirroredTimer(mirrored), random(options.seed) {}
   OrderSearchResult run();
 
 private:
@@ -57,11 +59,16 @@ private:
     uint64_t grown = kLeast + kPerOperation * model.numOperations;
     return options.effort ? options.effort : std::min(grown, kMost);
   }
+  /// By the timing of rows.
+  uint64_t countVisited() const {
+    return model.numOperations * std::max<size_t>(1, model.samples.size());
+  }
   bool isBest() const {
     return !pool.empty() && pool[0].cost <= bound * (1 + kSlack);
   }
   void finish();
 
+  std::chrono::steady_clock::time_point begin;
   const ScheduleProblem &problem;
   const OrderSearchOptions &options;
   Model model, mirrored;
@@ -73,8 +80,6 @@ private:
   double bound = 0;
   uint64_t effort = getEffort();
   OrderSearchResult result;
-  std::chrono::steady_clock::time_point begin =
-      std::chrono::steady_clock::now();
 };
 } // namespace
 
@@ -106,7 +111,7 @@ std::string OrderSearcher::findExcess() const {
 }
 
 void OrderSearcher::add(Rows rows) {
-  result.numVisited += model.numOperations;
+  result.numVisited += countVisited();
   if (!fitsLimits(model, rows) || !timer.run(rows))
     return;
   Scored scored{std::move(rows), timer.getCost()};
@@ -128,19 +133,15 @@ void OrderSearcher::addOrder(const Order &order) {
     add(makeRows(model, order));
 }
 
-/// Orders with a name that place sections as they lie.
+/// Orders with a name that can have the sections as they lie.
 void OrderSearcher::addNamed() {
-  unsigned numSections = problem.partition.sections.size();
+  std::vector<unsigned> places;
+  for (const Section &section : problem.partition.sections)
+    places.push_back(section.point);
   for (const Schedule &schedule : getSchedules()) {
-    bool isPlaced = true;
-    for (unsigned i = 0; i < numSections && isPlaced; ++i)
-      isPlaced = schedule.getPoint(i, model.numPoints) ==
-                 problem.partition.sections[i].point;
     std::string error;
-    if (!isPlaced)
-      continue;
-    std::optional<Order> order = schedule.make(
-        {model.numPoints, numSections, problem.numMicrobatches}, error);
+    std::optional<Order> order =
+        schedule.place(places, model.numPoints, problem.numMicrobatches, error);
     if (order)
       addOrder(*order);
   }
@@ -263,14 +264,12 @@ void OrderSearcher::anneal() {
   uint64_t moves = 2000;
   for (unsigned round = 0; !ends(1); ++round) {
     uint64_t left = effort - result.numVisited;
-    uint64_t number = std::min<uint64_t>(moves, left / model.numOperations + 1);
+    uint64_t number = std::min<uint64_t>(moves, left / countVisited() + 1);
     size_t start = round % 2 ? random.below(pool.size()) : 0;
     double heat = 0.05 + 0.6 * random.share() * random.share();
-    Scored found =
-        annealer.run(pool[start], number, heat, bound * (1 + kSlack), [&] {
-          return options.endsSearch && options.endsSearch();
-        });
-    result.numVisited += number * model.numOperations;
+    Scored found = annealer.run(pool[start], number, heat, bound * (1 + kSlack),
+                                [&] { return ends(1); });
+    result.numVisited += number * countVisited();
     add(std::move(found.rows));
     if (round % 4 == 3)
       moves *= 2;
@@ -285,6 +284,40 @@ static double getEnd(const Partition &partition, const Simulation &simulation,
     if (partition.sections[i].point == point)
       end = std::max(end, simulation.sums[i].end);
   return end;
+}
+
+/// What the objective says of a simulation.
+static double getCost(const ScheduleProblem &problem,
+                      const Simulation &simulation) {
+  if (problem.objective == OrderObjective::Makespan)
+    return simulation.end;
+  double longest = 0;
+  for (unsigned i = 0; i < simulation.points.size(); ++i)
+    longest = std::max(longest, getEnd(problem.partition, simulation, i) -
+                                    simulation.points[i].span.begin);
+  return longest;
+}
+
+/// Over samples that the search does not have.
+static double getMeanCost(const ScheduleProblem &problem, const Order &order) {
+  constexpr unsigned kFirst = 1000, kNumSamples = 200;
+  double sum = 0;
+  for (unsigned sample = kFirst; sample < kFirst + kNumSamples; ++sample) {
+    auto getNoisy = [&](Action action, ActionKind kind) {
+      action.kind = kind;
+      return getSeconds(problem.partition.sections[action.section], kind) *
+             getNoiseFactor(*problem.noise, sample, action);
+    };
+    sum += getCost(problem,
+                   simulate(problem.partition, order, [&](const Action &each) {
+                     if (each.kind != ActionKind::Backward)
+                       return getNoisy(each, each.kind);
+                     // I and W have their own noise.
+                     return getNoisy(each, ActionKind::BackwardInput) +
+                            getNoisy(each, ActionKind::BackwardWeight);
+                   }));
+  }
+  return sum / kNumSamples;
 }
 
 std::optional<OrderSearchResult>
@@ -306,8 +339,8 @@ tandem::pipeline::measureOrder(const ScheduleProblem &problem,
         std::max(result.longestSpan,
                  getEnd(problem.partition, simulation, i) - point.span.begin);
   }
-  bool isSpan = problem.objective == OrderObjective::Span;
-  result.cost = isSpan ? result.longestSpan : result.makespan;
+  result.cost = problem.noise ? getMeanCost(problem, order)
+                              : getCost(problem, simulation);
   return result;
 }
 
@@ -345,8 +378,38 @@ OrderSearchResult OrderSearcher::run() {
   return std::move(result);
 }
 
+/// The order without noise is a start, and the answer where it is the best in
+/// the mean, too.
+static OrderSearchResult searchNoisy(const ScheduleProblem &problem,
+                                     OrderSearchOptions options) {
+  ScheduleProblem plain = problem;
+  plain.noise.reset();
+  options.timeLimit /= 2;
+  OrderSearchResult known = searchOrder(plain, options);
+  if (!known.order)
+    return known;
+  options.starts.push_back(*known.order);
+  OrderSearchResult result = OrderSearcher(problem, options).run();
+  std::string error;
+  auto measured = measureOrder(problem, *known.order, "order", error);
+  if (!measured || !result.order)
+    return result;
+  result.lowerBound = std::min(known.lowerBound, result.cost);
+  if (measured->cost <= result.cost) {
+    measured->lowerBound = std::min(known.lowerBound, measured->cost);
+    measured->numVisited = result.numVisited;
+    result = std::move(*measured);
+    result.costOfPlain = result.cost;
+  } else {
+    result.costOfPlain = measured->cost;
+  }
+  result.numVisited += known.numVisited;
+  return result;
+}
+
 OrderSearchResult
 tandem::pipeline::searchOrder(const ScheduleProblem &problem,
                               const OrderSearchOptions &options) {
-  return OrderSearcher(problem, options).run();
+  return problem.noise ? searchNoisy(problem, options)
+                       : OrderSearcher(problem, options).run();
 }

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ScheduleModel.h"
+#include "Noise.h"
 #include <algorithm>
 #include <limits>
 
@@ -37,6 +38,7 @@ private:
   void visit(unsigned letter, std::vector<bool> &isDone);
   void measureAlone();
   void setTails();
+  void addSamples();
 
   const ScheduleProblem &problem;
   const Partition &partition;
@@ -187,6 +189,26 @@ void ModelMaker::setTails() {
     model.machines[i].tail = model.offset - begins[i % model.numPoints];
 }
 
+/// In the mean over samples an operation takes what it takes without noise, so
+/// that a bound without noise is one of the mean.
+void ModelMaker::addSamples() {
+  constexpr unsigned kNumSamples = 8;
+  model.samples.assign(kNumSamples, std::vector<double>(model.numOperations));
+  for (const Letter &letter : model.letters)
+    for (unsigned i = 0; i < letter.count; ++i) {
+      double sum = 0;
+      for (unsigned sample = 0; sample < kNumSamples; ++sample) {
+        double factor = letter.kind
+                            ? getNoiseFactor(*problem.noise, sample,
+                                             {letter.section, *letter.kind, i})
+                            : 1;
+        sum += model.samples[sample][letter.first + i] = factor;
+      }
+      for (std::vector<double> &sample : model.samples)
+        sample[letter.first + i] *= letter.seconds * kNumSamples / sum;
+    }
+}
+
 Model ModelMaker::run() {
   addMachines();
   for (unsigned i = 0; i < partition.sections.size(); ++i)
@@ -196,6 +218,8 @@ Model ModelMaker::run() {
   measureAlone();
   if (problem.objective == OrderObjective::Span)
     setTails();
+  if (problem.noise)
+    addSamples();
   return std::move(model);
 }
 
@@ -205,6 +229,7 @@ Model schedule::makeModel(const ScheduleProblem &problem) {
 
 Model schedule::mirror(const Model &model) {
   Model mirrored = model;
+  mirrored.samples.clear();
   for (Letter &letter : mirrored.letters) {
     std::swap(letter.needs, letter.feeds);
     letter.held = {-letter.held.end, -letter.held.begin};

@@ -58,6 +58,8 @@ struct Model {
   double offset = 0;
   /// Whether a bound of the model is one of the problem.
   bool isExact = true;
+  /// With noise: of each sample the seconds of all operations.
+  std::vector<std::vector<double>> samples;
 
   /// The operation that operation `index` of `letter` waits for.
   unsigned getNeeded(const Letter &letter, unsigned index,
@@ -76,7 +78,7 @@ inline bool fits(double held, double limit) {
 }
 
 Model makeModel(const ScheduleProblem &problem);
-/// The same in reverse: it has the same costs.
+/// The same in reverse: it has the same costs but for noise, which it lacks.
 Model mirror(const Model &model);
 
 /// The letters of each machine in their order. Without microbatches, as letter

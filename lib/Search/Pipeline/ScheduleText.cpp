@@ -13,6 +13,8 @@
 using namespace tandem;
 using namespace tandem::pipeline;
 
+/// Of noise; actions never take longer by far.
+static constexpr double kMostSpread = 2;
 static constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
 namespace {
@@ -27,6 +29,7 @@ public:
 private:
   void readLine(std::string_view name);
   void readLimit();
+  void readNoise();
   /// Whether the line is the first one of its name.
   bool isFirst(std::string_view name) {
     bool isNew = std::find(found.begin(), found.end(), name) == found.end();
@@ -64,16 +67,32 @@ void ScheduleReader::readLimit() {
   problem.limits[point] = limit;
 }
 
+void ScheduleReader::readNoise() {
+  Noise noise;
+  noise.spread = words.takeNumber();
+  if (words.ok() && noise.spread > kMostSpread)
+    return words.expect("a share of an action's seconds, at most " +
+                        printNumber(kMostSpread));
+  if (words.ok() && words.isEnd())
+    return words.fail("found noise without a seed, expected 'noise " +
+                      printNumber(noise.spread) + " seed 1'");
+  words.takeChoice({"seed"});
+  noise.seed = words.takeCount(0);
+  problem.noise = noise;
+}
+
 void ScheduleReader::readLine(std::string_view name) {
   if (name == "limit")
     readLimit();
+  else if (name == "noise" && isFirst(name))
+    readNoise();
   else if (name == "microbatches" && isFirst(name))
     problem.numMicrobatches = words.takeCount(1);
   else if (name == "objective" && isFirst(name))
     problem.objective =
         static_cast<OrderObjective>(words.takeChoice({"makespan", "span"}));
-  else if (name != "microbatches" && name != "objective")
-    words.expect("microbatches, limit, objective, section or edge");
+  else if (name != "microbatches" && name != "objective" && name != "noise")
+    words.expect("microbatches, limit, objective, noise, section or edge");
   if (words.ok())
     words.expectEnd();
 }
@@ -132,5 +151,8 @@ std::string pipeline::print(const ScheduleProblem &problem) {
     if (problem.limits[i] < kNoLimit)
       text += "limit " + printNumber(problem.limits[i]) + " point " +
               std::to_string(i) + "\n";
+  if (problem.noise)
+    text += "noise " + printNumber(problem.noise->spread) + " seed " +
+            std::to_string(problem.noise->seed) + "\n";
   return text + print(problem.partition);
 }

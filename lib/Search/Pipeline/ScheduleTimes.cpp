@@ -47,7 +47,9 @@ void Timer::advance(const Rows &rows, unsigned machine) {
       }
     }
     ++counts[row[at]];
-    isFree[machine] = ends[operation] = begin + letter.seconds;
+    double seconds =
+        model.samples.empty() ? letter.seconds : model.samples[last][operation];
+    isFree[machine] = ends[operation] = begin + seconds;
     causes[operation] = cause;
     spots[operation] = {machine, at};
     previous[machine] = operation;
@@ -57,6 +59,20 @@ void Timer::advance(const Rows &rows, unsigned machine) {
 }
 
 bool Timer::run(const Rows &rows) {
+  size_t number = std::max<size_t>(1, model.samples.size());
+  cost = mean = 0;
+  for (size_t i = 0; i < number; ++i) {
+    last = (last + 1) % number;
+    if (!runOnce(rows))
+      return false;
+    cost += costOfLast / static_cast<double>(number);
+    mean += meanOfLast / static_cast<double>(number);
+  }
+  last = (last + 1) % number;
+  return true;
+}
+
+bool Timer::runOnce(const Rows &rows) {
   std::fill(isDone.begin(), isDone.end(), false);
   std::fill(counts.begin(), counts.end(), 0);
   std::fill(positions.begin(), positions.end(), 0);
@@ -72,7 +88,7 @@ bool Timer::run(const Rows &rows) {
     ready.pop_back();
     advance(rows, machine);
   }
-  cost = mean = 0;
+  costOfLast = meanOfLast = 0;
   unsigned numUsed = 0;
   for (unsigned machine = 0; machine < rows.size(); ++machine) {
     if (positions[machine] < rows[machine].size())
@@ -80,11 +96,11 @@ bool Timer::run(const Rows &rows) {
     if (rows[machine].empty())
       continue;
     double end = isFree[machine] + model.machines[machine].tail;
-    cost = std::max(cost, end);
-    mean += end;
+    costOfLast = std::max(costOfLast, end);
+    meanOfLast += end;
     ++numUsed;
   }
-  mean /= numUsed;
+  meanOfLast /= numUsed;
   return true;
 }
 
@@ -93,7 +109,7 @@ void Timer::findCritical(std::vector<Spot> &critical) const {
   unsigned operation = kNone;
   for (unsigned machine = 0; machine < isFree.size(); ++machine)
     if (previous[machine] != kNone &&
-        isFree[machine] + model.machines[machine].tail == cost)
+        isFree[machine] + model.machines[machine].tail == costOfLast)
       operation = previous[machine];
   while (operation != kNone) {
     unsigned cause = causes[operation];

@@ -26,9 +26,11 @@ public:
   /// is not looked at.
   bool run(const Rows &rows);
 
+  /// With noise, and what follows, means over its samples.
   double getCost() const { return cost; }
   /// The mean over machines of what `getCost` is the largest of.
   double getMean() const { return mean; }
+  /// In one of the samples, as are critical operations.
   double getEnd(unsigned operation) const { return ends[operation]; }
   /// The operations that begin when the one before on their machine ends, on a
   /// path that determines the cost.
@@ -36,11 +38,15 @@ public:
 
 private:
   static constexpr unsigned kNone = ~0u;
+  bool runOnce(const Rows &rows);
   void advance(const Rows &rows, unsigned machine);
   void wake(unsigned operation);
 
   const Model &model;
   double cost = 0, mean = 0;
+  /// Of the last sample, which is another one after each run.
+  double costOfLast = 0, meanOfLast = 0;
+  size_t last = 0;
   std::vector<double> ends, isFree;
   /// The operation that is the last reason for the begin of each one.
   std::vector<unsigned> causes;

@@ -38,23 +38,11 @@ static FailureOr<orders::Order> makeNamed(func::FuncOp step,
     return orders::makeForward({places.begin(), places.end()}, numPoints,
                                count);
   std::string error;
-  auto made = named.make(
-      {unsigned(numPoints), unsigned(places.size()), unsigned(count)}, error);
-  if (!made)
+  std::vector<unsigned> points(places.begin(), places.end());
+  auto placed = named.place(points, numPoints, count, error);
+  if (!placed)
     return emitError(step.getLoc()) << error;
-  orders::Order placed;
-  placed.points.resize(numPoints);
-  for (auto [section, point] : llvm::enumerate(places)) {
-    unsigned row = named.getPoint(section, numPoints);
-    if (places[row] != point)
-      return emitError(step.getLoc())
-             << "order '" << StringRef(named.name) << "' has sections " << row
-             << " and " << section << " on one point, but they lie on points "
-             << places[row] << " and " << point
-             << ", expected the file of an order";
-    placed.points[point] = made->points[row];
-  }
-  return placed;
+  return *placed;
 }
 
 static FailureOr<orders::Order> readOrder(func::FuncOp step, int64_t numPoints,

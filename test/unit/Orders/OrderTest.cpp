@@ -90,6 +90,12 @@ TEST(Order, OfForwardPasses) {
   EXPECT_EQ(print(makeForward({0, 1, 0}, 2, 2)), "0F0,2F0,0F1,2F1\n1F0,1F1\n");
 }
 
+TEST(Order, OfMicrobatchesInTurn) {
+  EXPECT_EQ(print(makeInTurn({0, 1, 0}, 2, 2)),
+            "0F0,2F0,2I0,2W0,0I0,0W0,0F1,2F1,2I1,2W1,0I1,0W1\n"
+            "1F0,1I0,1W0,1F1,1I1,1W1\n");
+}
+
 TEST(Order, KnowsWhatRunsForwardFirst) {
   EXPECT_TRUE(runsForwardFirst(makeOrder("gpipe", {2, 2, 3})));
   EXPECT_TRUE(runsForwardFirst(makeForward({0, 1}, 2, 2)));

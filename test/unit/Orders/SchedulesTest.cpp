@@ -287,3 +287,15 @@ TEST(Schedules, HaveTheBubblesOfThePaper) {
     }
   }
 }
+
+TEST(Schedules, ArePlacedOnOtherPoints) {
+  std::string error;
+  const Schedule &named = *findSchedule("1f1b");
+  auto order = named.place(std::vector<unsigned>{1, 0}, 2, 2, error);
+  ASSERT_TRUE(order) << error;
+  EXPECT_EQ(print(*order), "1F0,1B0,1F1,1B1\n0F0,0F1,0B0,0B1\n");
+  EXPECT_FALSE(findSchedule("interleaved")
+                   ->place(std::vector<unsigned>{0, 1, 1, 0}, 2, 4, error));
+  EXPECT_EQ(error, "order 'interleaved' has sections 0 and 2 on one point, but "
+                   "they lie on points 0 and 1, expected the file of an order");
+}

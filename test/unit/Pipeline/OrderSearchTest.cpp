@@ -9,6 +9,7 @@
 #include "tandem/Orders/Simulate.h"
 #include "tandem/Orders/VerifyOrder.h"
 #include <algorithm>
+#include <chrono>
 #include <gtest/gtest.h>
 #include <random>
 
@@ -197,4 +198,39 @@ TEST(OrderSearch, Repeats) {
   ScheduleProblem problem = makeProblem({.limit = 3, .isVee = false});
   OrderSearchResult first = search(problem), second = search(problem);
   EXPECT_EQ(print(*first.order), print(*second.order));
+}
+
+/// What is found for noise is never worse than what is found without, and no
+/// mean is below the bound without noise but for the error of samples.
+TEST(OrderSearch, Noise) {
+  double gain = 0;
+  for (unsigned seed : {1, 2, 3}) {
+    ScheduleProblem problem = makeProblem({.comm = 0.2});
+    problem.noise = Noise{0.4, seed};
+    OrderSearchResult result = search(problem);
+    ASSERT_TRUE(result.costOfPlain);
+    EXPECT_LE(result.cost, *result.costOfPlain);
+    EXPECT_GT(result.cost, 24);
+    gain = std::max(gain, *result.costOfPlain / result.cost - 1);
+  }
+  EXPECT_GT(gain, 0.001);
+}
+
+TEST(OrderSearch, EndsAtItsTime) {
+  // Its optimum is not known.
+  ScheduleProblem problem = makeProblem({.numPoints = 8,
+                                         .perPoint = 2,
+                                         .numMicrobatches = 64,
+                                         .limit = 4,
+                                         .isVee = true});
+  OrderSearchOptions options;
+  options.timeLimit = 0.5;
+  options.effort = uint64_t(1) << 40;
+  auto begin = std::chrono::steady_clock::now();
+  OrderSearchResult result = searchOrder(problem, options);
+  EXPECT_TRUE(result.order);
+  EXPECT_LT(result.lowerBound, result.cost);
+  std::chrono::duration<double> passed =
+      std::chrono::steady_clock::now() - begin;
+  EXPECT_LT(passed.count(), 5);
 }

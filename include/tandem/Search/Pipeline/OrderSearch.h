@@ -29,12 +29,21 @@ enum class OrderObjective : uint8_t {
   Span,
 };
 
+/// Actions that do not take as long each time.
+struct Noise {
+  /// The standard deviation of an action's seconds, as a share of them.
+  double spread = 0;
+  uint64_t seed = 0;
+};
+
 struct ScheduleProblem {
   orders::Partition partition;
   unsigned numMicrobatches = 1;
   /// What each point may hold; infinity for a point without a limit.
   std::vector<double> limits;
   OrderObjective objective = OrderObjective::Makespan;
+  /// With noise the objective is the mean over it.
+  std::optional<Noise> noise;
 };
 
 /// The text of a problem: lines of a partition (Orders/Partition.h), and
@@ -43,6 +52,7 @@ struct ScheduleProblem {
 ///     limit 4
 ///     limit 5 point 0
 ///     objective span
+///     noise 0.1 seed 7
 ///
 /// A limit without a point is that of all points that have none of their own.
 std::string print(const ScheduleProblem &problem);
@@ -77,6 +87,8 @@ struct OrderSearchResult {
   /// What each point holds at most.
   std::vector<double> peaks;
   uint64_t numVisited = 0;
+  /// With noise, the cost of what is found where nobody knows of it.
+  std::optional<double> costOfPlain;
 };
 
 /// Searches the order with the least cost. The answer is verified by
@@ -86,7 +98,8 @@ OrderSearchResult searchOrder(const ScheduleProblem &problem,
 
 /// Verifies and times an order that came from `name`, whatever made it: else
 /// nothing, with one line in `error` that begins with `NAME`. The bound is the
-/// time that the busiest point computes.
+/// time that the busiest point computes. With noise the cost is the mean of
+/// many samples, which no search has seen.
 std::optional<OrderSearchResult> measureOrder(const ScheduleProblem &problem,
                                               const orders::Order &order,
                                               std::string_view name,
