@@ -14,7 +14,6 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
-#include <chrono>
 #include <numeric>
 #include <set>
 
@@ -23,6 +22,8 @@ using namespace tandem::pipeline;
 
 /// Pipelines that become Programs, beside rules and presets.
 static constexpr size_t kMostPipelines = 4;
+/// Of these, so many have their orders searched.
+static constexpr size_t kMostSearched = 2;
 /// The share of the time limit for the meshes without a pipe axis.
 static constexpr double kFirstShare = 1.0 / 3;
 
@@ -30,7 +31,10 @@ bool tandem::weighsLayouts(const CompileOptions &options) {
   return options.weighsPipelines && options.mesh == "auto" &&
          options.search == "tandem" && !options.cluster.empty() &&
          options.sections.empty() && options.order.empty() &&
-         options.start.empty() && options.fromStage.empty();
+         options.start.empty() && options.fromStage.empty() &&
+         llvm::none_of(options.pins, [](const std::string &pin) {
+           return llvm::StringRef(pin).contains("=at(");
+         });
 }
 
 namespace {
@@ -38,6 +42,10 @@ namespace {
 struct Candidate {
   std::string name;
   CompileOptions options;
+  /// Of a pipeline whose layout was searched: how it is called in front of its
+  /// microbatches and between these and its order, and what `data` divides.
+  std::string mesh = {}, others = {};
+  int64_t data = 1;
   /// Why there is no Program of it.
   std::string failure = {};
   size_t number = 0;
@@ -56,22 +64,33 @@ public:
   std::optional<LayoutChoice> run(std::string &error);
 
 private:
-  using Clock = std::chrono::steady_clock;
   Candidate make(std::string name, std::string mesh) const;
   void addPresets();
   void addRule();
   void addPipelines();
   LayoutProblem makeProblem() const;
-  void addPipeline(const LayoutResult &result);
+  void addPipeline(const LayoutProblem &problem, const LayoutResult &result);
+  Candidate vary(const Candidate &of, int64_t microbatches,
+                 std::string order) const;
+  const Candidate *findBest() const;
+  void varyMicrobatches();
+  void addSearched();
   std::optional<double> getSeconds(size_t numLeft, bool isFirst) const;
+  void weigh(size_t number);
   void tryOne(Candidate &candidate, double seconds);
   std::string measure(Candidate &candidate, const std::string &bytes) const;
   std::vector<std::string> printTable() const;
-  /// The first candidate has not begun to listen.
-  bool isCancelled(size_t number) const {
-    return (options.isCancelled && options.isCancelled()) ||
-           (number > 0 && options.takesInterrupts &&
-            search::InterruptGuard::isInterrupted());
+  bool isInterrupted() const {
+    return options.takesInterrupts && search::InterruptGuard::isInterrupted();
+  }
+  bool isCancelled() const {
+    return options.isCancelled && options.isCancelled();
+  }
+  /// Why nothing more is weighed, if there is a Program; empty: it goes on.
+  std::string getEnd() const {
+    if (isInterrupted())
+      return "as the search was interrupted";
+    return deadline.isOver() ? "within the time limit" : "";
   }
 
   std::string_view module, name;
@@ -80,9 +99,19 @@ private:
   cost::Cluster cluster;
   int64_t devices = 1;
   std::vector<Candidate> candidates;
-  Clock::time_point begin = Clock::now();
+  Deadline deadline{options.searchTimeLimit};
+  bool hasProgram = false;
 };
 } // namespace
+
+/// Of equally fast ones, the one that was tried first.
+static bool isBetter(const Candidate &first, const Candidate &second) {
+  auto getKey = [](const Candidate &candidate) {
+    return std::make_tuple(!candidate.failure.empty(), candidate.seconds,
+                           candidate.number);
+  };
+  return getKey(first) < getKey(second);
+}
 
 //===----------------------------------------------------------------------===//
 // Candidates
@@ -153,7 +182,7 @@ LayoutProblem Chooser::makeProblem() const {
   problem.cluster = cluster;
   problem.batch = static_cast<unsigned>(step.rows / options.micro);
   problem.states = step.states;
-  problem.mayOrderNodes = false;
+  problem.nodeOrders = NodeOrders::OfPoints;
   auto rows = static_cast<double>(problem.batch);
   for (const ChainLayer &layer : step.layers) {
     ModelLayer &own = problem.layers.emplace_back();
@@ -168,23 +197,37 @@ LayoutProblem Chooser::makeProblem() const {
   return problem;
 }
 
-void Chooser::addPipeline(const LayoutResult &result) {
+void Chooser::addPipeline(const LayoutProblem &problem,
+                          const LayoutResult &result) {
   const Layout &layout = result.layout;
   std::string mesh = printMesh(layout.pipe, layout.data, layout.model);
   int64_t microbatches = step.rows / options.micro / layout.data / layout.rows;
-  Candidate candidate = make(llvm::formatv("{0} accumulate={1} {2}", mesh,
-                                           microbatches, layout.schedule),
-                             mesh);
-  candidate.options.accumulate = microbatches;
-  candidate.options.order = layout.schedule;
+  std::string others;
+  if (layout.sectionsPerPoint > 1)
+    others += llvm::formatv(" sections={0}", result.cut.size());
+  std::vector<unsigned> order = getPointOrder(problem, layout);
+  if (!llvm::is_sorted(order)) {
+    std::vector<std::string> points;
+    for (unsigned point : order)
+      points.push_back(std::to_string(point));
+    others += " points=" + llvm::join(points, ",");
+  }
+  Candidate candidate = make("", mesh);
+  candidate.mesh = mesh;
+  candidate.others = others;
+  candidate.data = layout.data;
+  candidate = vary(candidate, microbatches, layout.schedule);
+  const orders::Schedule *schedule = orders::findSchedule(layout.schedule);
   unsigned begin = 0;
-  for (unsigned count : result.cut) {
+  for (auto [section, count] : llvm::enumerate(result.cut)) {
     std::vector<std::string> names;
     for (unsigned i = begin; i < begin + count; ++i)
       names.insert(names.end(), step.layers[i].parameters.begin(),
                    step.layers[i].parameters.end());
     begin += count;
-    candidate.options.sections.push_back(llvm::join(names, ","));
+    unsigned point = order[schedule->getPoint(section, layout.pipe)];
+    candidate.options.pins.push_back(
+        llvm::formatv("{0}:pipe=at({1})", llvm::join(names, ","), point));
   }
   candidates.push_back(std::move(candidate));
 }
@@ -193,10 +236,11 @@ void Chooser::addPipeline(const LayoutResult &result) {
 void Chooser::addPipelines() {
   if (step.layers.size() < 2 || step.rows < 1)
     return;
-  double limit =
-      options.searchTimeLimit > 0 ? options.searchTimeLimit * kFirstShare : 0;
   std::set<std::tuple<unsigned, unsigned, std::string>> seen;
-  for (const LayoutResult &result : searchLayouts(makeProblem(), limit)) {
+  LayoutProblem problem = makeProblem();
+  Deadline share(options.searchTimeLimit * kFirstShare,
+                 [this] { return isInterrupted() || isCancelled(); });
+  for (const LayoutResult &result : searchLayouts(problem, share)) {
     const Layout &layout = result.layout;
     int64_t microbatches =
         step.rows / options.micro / layout.data / layout.rows;
@@ -204,9 +248,74 @@ void Chooser::addPipelines() {
     if (result.cut.empty() || layout.pipe == 1 || !isOpen ||
         !seen.emplace(layout.pipe, layout.data, layout.schedule).second)
       continue;
-    addPipeline(result);
+    addPipeline(problem, result);
     if (seen.size() == kMostPipelines)
       return;
+  }
+}
+
+/// The same pipeline with other microbatches and another order.
+Candidate Chooser::vary(const Candidate &of, int64_t microbatches,
+                        std::string order) const {
+  Candidate other{llvm::formatv("{0} accumulate={1}{2} {3}", of.mesh,
+                                microbatches, of.others, order),
+                  of.options};
+  other.mesh = of.mesh;
+  other.others = of.others;
+  other.data = of.data;
+  other.options.accumulate = microbatches;
+  other.options.order = std::move(order);
+  return other;
+}
+
+/// Of the pipelines whose layout was searched; null if none has a Program.
+const Candidate *Chooser::findBest() const {
+  const Candidate *best = nullptr;
+  for (const Candidate &candidate : candidates)
+    if (!candidate.mesh.empty() && candidate.failure.empty() &&
+        (!best || isBetter(candidate, *best)))
+      best = &candidate;
+  return best;
+}
+
+/// The estimate of layers knows no time that an action takes by itself. So the
+/// fastest pipeline is tried with half and twice the microbatches, until
+/// neither is faster.
+void Chooser::varyMicrobatches() {
+  for (std::string last; options.accumulate == 1;) {
+    const Candidate *best = findBest();
+    if (!best || best->name == std::exchange(last, best->name))
+      return;
+    const Candidate from = *best;
+    int64_t now = from.options.accumulate;
+    for (int64_t microbatches : {now / 2, 2 * now}) {
+      if (microbatches < 1 ||
+          step.rows / options.micro / from.data % microbatches != 0)
+        continue;
+      Candidate other = vary(from, microbatches, from.options.order);
+      bool isKnown = llvm::any_of(candidates, [&](const Candidate &each) {
+        return each.name == other.name;
+      });
+      if (isKnown)
+        continue;
+      candidates.push_back(std::move(other));
+      weigh(candidates.size() - 1);
+    }
+  }
+}
+
+/// The fastest pipelines so far with an order of their own.
+void Chooser::addSearched() {
+  std::vector<Candidate> best;
+  for (const Candidate &candidate : candidates)
+    if (!candidate.mesh.empty() && candidate.failure.empty())
+      best.push_back(candidate);
+  llvm::sort(best, isBetter);
+  std::set<std::string> seen;
+  for (const Candidate &candidate : best) {
+    Candidate other = vary(candidate, candidate.options.accumulate, "search");
+    if (seen.size() < kMostSearched && seen.insert(other.name).second)
+      candidates.push_back(std::move(other));
   }
 }
 
@@ -218,11 +327,10 @@ void Chooser::addPipelines() {
 std::optional<double> Chooser::getSeconds(size_t numLeft, bool isFirst) const {
   if (options.searchTimeLimit <= 0)
     return 0;
-  std::chrono::duration<double> passed = Clock::now() - begin;
-  double left = options.searchTimeLimit - passed.count();
+  double left = options.searchTimeLimit - deadline.getPassed();
   if (left <= 0)
-    return isFirst ? std::optional(options.searchTimeLimit * kFirstShare)
-                   : std::nullopt;
+    return hasProgram ? std::nullopt
+                      : std::optional(options.searchTimeLimit * kFirstShare);
   return isFirst ? left * kFirstShare : left / static_cast<double>(numLeft);
 }
 
@@ -263,21 +371,37 @@ void Chooser::tryOne(Candidate &candidate, double seconds) {
   if (own.device == "cuda" && own.architecture.empty())
     own.architecture = "sm_80";
   own.device = "sim";
+  // What is compiled for a search that is over would never be looked at.
+  own.isCancelled = [this] {
+    return isCancelled() || (hasProgram && !getEnd().empty());
+  };
   CompiledProgram result;
-  if (!compile(module, name, own, result, candidate.failure))
+  if (!compile(module, name, own, result, candidate.failure)) {
+    if (std::string end = getEnd(); hasProgram && !end.empty())
+      candidate.failure = "not compiled " + end;
     return;
+  }
   candidate.failure = measure(candidate, result.bytes);
   candidate.plan = std::move(result.plan);
   candidate.remarks = std::move(result.remarks);
 }
 
-/// Of equally fast ones, the one that was tried first.
-static bool isBetter(const Candidate &first, const Candidate &second) {
-  auto getKey = [](const Candidate &candidate) {
-    return std::make_tuple(!candidate.failure.empty(), candidate.seconds,
-                           candidate.number);
-  };
-  return getKey(first) < getKey(second);
+void Chooser::weigh(size_t number) {
+  Candidate &candidate = candidates[number];
+  candidate.number = number;
+  if (options.progress)
+    options.progress("layouts", number, candidates.size());
+  bool isFixed =
+      candidate.options.search.empty() && candidate.options.order != "search";
+  auto seconds = isFixed ? std::optional(0.0)
+                         : getSeconds(candidates.size() - number, number == 0);
+  if (isCancelled() || (hasProgram && isInterrupted()))
+    candidate.failure = "not tried, as the search was interrupted";
+  else if (seconds)
+    tryOne(candidate, *seconds);
+  else
+    candidate.failure = "not tried within the time limit";
+  hasProgram |= candidate.failure.empty();
 }
 
 std::vector<std::string> Chooser::printTable() const {
@@ -320,23 +444,22 @@ std::optional<LayoutChoice> Chooser::run(std::string &error) {
     return std::nullopt;
   cluster = std::move(*read);
   devices = cluster.getNumDevices();
+  std::optional<search::InterruptGuard> guard;
+  if (options.takesInterrupts)
+    guard.emplace();
   candidates.push_back(make("no pipe axis", "auto"));
   // Those that need no search are there within any limit of time.
   addPresets();
   addPipelines();
   addRule();
-  for (auto [i, candidate] : llvm::enumerate(candidates)) {
-    auto seconds = candidate.options.search.empty()
-                       ? std::optional(0.0)
-                       : getSeconds(candidates.size() - i, i == 0);
-    candidate.number = i;
-    if (isCancelled(i))
-      candidate.failure = "not tried, as the search was interrupted";
-    else if (seconds)
-      tryOne(candidate, *seconds);
-    else
-      candidate.failure = "not tried within the time limit";
-  }
+  size_t number = 0;
+  while (number < candidates.size())
+    weigh(number++);
+  varyMicrobatches();
+  number = candidates.size();
+  addSearched();
+  while (number < candidates.size())
+    weigh(number++);
   llvm::sort(candidates, isBetter);
   if (!candidates.front().failure.empty()) {
     error = "mesh auto: none of " + std::to_string(candidates.size()) +

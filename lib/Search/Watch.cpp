@@ -18,6 +18,7 @@ using namespace tandem::search;
 
 static volatile std::sig_atomic_t interrupted = 0;
 static timespec firstInterrupt;
+static unsigned numGuards = 0;
 
 struct InterruptGuard::OldAction {
   struct sigaction action;
@@ -39,7 +40,10 @@ static void interrupt(int signal) {
   raise(signal);
 }
 
-InterruptGuard::InterruptGuard() : old(new OldAction) {
+InterruptGuard::InterruptGuard() {
+  if (numGuards++ > 0)
+    return;
+  old = new OldAction;
   interrupted = 0;
   struct sigaction action = {};
   action.sa_handler = interrupt;
@@ -48,6 +52,9 @@ InterruptGuard::InterruptGuard() : old(new OldAction) {
 }
 
 InterruptGuard::~InterruptGuard() {
+  --numGuards;
+  if (!old)
+    return;
   sigaction(SIGINT, &old->action, nullptr);
   delete old;
 }

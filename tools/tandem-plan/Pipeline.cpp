@@ -9,6 +9,7 @@
 #include "Answer.h"
 #include "tandem/Orders/Simulate.h"
 #include "tandem/Search/Pipeline/Layouts.h"
+#include "tandem/Search/Watch.h"
 #include <chrono>
 #include <cstdio>
 
@@ -17,6 +18,11 @@ using namespace tandem::pipeline;
 
 static const FileKind kCutFile = {
     "cut", [](std::string_view begin) { return begin.starts_with("cut "); }};
+
+/// The time limit, or an interrupt.
+static Deadline makeDeadline(const Arguments &arguments) {
+  return {arguments.options.timeLimit, search::InterruptGuard::isInterrupted};
+}
 
 /// The sections of a cut as `tandem-order --sections` reads them, and their
 /// layers in comments.
@@ -58,8 +64,9 @@ int tandem::runPartition(const Arguments &arguments) {
   }
   if (!arguments.check.empty())
     return checkCut(*problem, arguments);
+  search::InterruptGuard guard;
   auto begin = std::chrono::steady_clock::now();
-  CutResult result = searchCut(*problem, arguments.options.timeLimit);
+  CutResult result = searchCut(*problem, makeDeadline(arguments));
   std::chrono::duration<double> seconds =
       std::chrono::steady_clock::now() - begin;
   if (!result.error.empty())
@@ -88,8 +95,9 @@ int tandem::runLayouts(const Arguments &arguments) {
   auto problem = parseLayoutProblem(*text, arguments.layouts, error);
   if (!problem)
     return fail(error);
+  search::InterruptGuard guard;
   std::vector<LayoutResult> results =
-      searchLayouts(*problem, arguments.options.timeLimit);
+      searchLayouts(*problem, makeDeadline(arguments));
   if (results.empty() || results.front().cut.empty())
     return fail(arguments.layouts + ": no layout fits: " +
                 (results.empty() ? "the batch divides into none"

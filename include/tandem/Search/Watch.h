@@ -21,7 +21,8 @@
 namespace tandem::search {
 
 /// While one lives, the first interrupt (SIGINT) is remembered, and a later one
-/// ends the process. One at a time; not for several threads at once.
+/// ends the process. One within another changes nothing. Not for several
+/// threads at once.
 class InterruptGuard {
 public:
   /// Interrupts so soon after the first, in s, are the same: `timeout`, and
@@ -33,12 +34,13 @@ public:
   InterruptGuard(const InterruptGuard &) = delete;
   InterruptGuard &operator=(const InterruptGuard &) = delete;
 
-  /// Whether there was one since the last guard was made.
+  /// Whether there was one since the last guard was made that stands in none.
   static bool isInterrupted();
 
 private:
   struct OldAction;
-  OldAction *old;
+  /// Null within another one.
+  OldAction *old = nullptr;
 };
 
 /// Shows progress of one search on standard error where that is a terminal: at

@@ -15,7 +15,6 @@
 #include "tandem/Orders/Simulate.h"
 #include "tandem/Search/Pipeline/Cuts.h"
 #include <algorithm>
-#include <chrono>
 #include <tuple>
 
 using namespace tandem;
@@ -54,10 +53,12 @@ private:
 /// transfers).
 class Chooser {
 public:
-  Chooser(const CutProblem &problem, double factor)
-      : sections(problem), factor(factor), number(problem.getNumSections()) {}
-  /// Empty if no cut fits.
+  Chooser(const CutProblem &problem, double factor, const Deadline &deadline)
+      : sections(problem), factor(factor), deadline(deadline),
+        number(problem.getNumSections()) {}
+  /// Empty if no cut fits, or none was found before the deadline.
   Cut run();
+  bool isLate = false;
 
 private:
   struct State {
@@ -76,6 +77,7 @@ private:
 
   Sections sections;
   double factor;
+  const Deadline &deadline;
   unsigned number;
   /// By sections so far, and layers so far: the least that comes to the sum.
   std::vector<std::vector<double>> rests;
@@ -86,8 +88,9 @@ private:
 /// Moves borders under the simulation.
 class Mover {
 public:
-  Mover(const CutProblem &problem, const orders::Order &order, double timeLimit)
-      : problem(problem), order(order), timeLimit(timeLimit) {}
+  Mover(const CutProblem &problem, const orders::Order &order,
+        const Deadline &deadline)
+      : problem(problem), order(order), deadline(deadline) {}
   void start(const Cut &cut);
   /// All that begin with `cut`, with so many layers behind it. False once time
   /// is over.
@@ -101,15 +104,13 @@ public:
   std::string excess;
 
 private:
-  bool isOver() const;
+  bool isOver() const { return bestCost < kNever && deadline.isOver(); }
   bool attempt(const Cut &cut);
   bool moveOne();
 
-  using Clock = std::chrono::steady_clock;
   const CutProblem &problem;
   const orders::Order &order;
-  double timeLimit;
-  Clock::time_point begin = Clock::now();
+  const Deadline &deadline;
 };
 } // namespace
 
@@ -228,8 +229,12 @@ Cut Chooser::run() {
   states.assign(number + 1, std::vector<States>(layers + 1));
   states[0][0].push_back({});
   for (unsigned section = 0; section < number; ++section)
-    for (unsigned end = section + 1; end <= layers; ++end)
+    for (unsigned end = section + 1; end <= layers; ++end) {
+      isLate |= deadline.isOver();
+      if (isLate)
+        return {};
       extend(section, end);
+    }
   const States &last = states[number][layers];
   auto best = std::min_element(
       last.begin(), last.end(),
@@ -247,11 +252,6 @@ Cut Chooser::run() {
 //===----------------------------------------------------------------------===//
 // Under the simulation
 //===----------------------------------------------------------------------===//
-
-bool Mover::isOver() const {
-  std::chrono::duration<double> passed = Clock::now() - begin;
-  return timeLimit > 0 && passed.count() > timeLimit && bestCost < kNever;
-}
 
 /// Whether it is better than the best one.
 bool Mover::attempt(const Cut &cut) {
@@ -336,11 +336,19 @@ static double countCuts(const CutProblem &problem) {
   return count;
 }
 
-static CutResult searchExact(const CutProblem &problem) {
+static CutResult searchExact(const CutProblem &problem,
+                             const Deadline &deadline) {
   CutResult result;
-  result.cut = Chooser(problem, problem.numMicrobatches - 1.0).run();
-  if (result.cut.empty()) {
-    result.error = "no cut fits: " + findExcess(problem, getEqual(problem), {});
+  Chooser chooser(problem, problem.numMicrobatches - 1.0, deadline);
+  result.cut = chooser.run();
+  if (chooser.isLate)
+    result.cut = getEqual(problem);
+  if (result.cut.empty() || chooser.isLate)
+    result.error = findExcess(problem, getEqual(problem), {});
+  if (!result.error.empty()) {
+    result.error =
+        (chooser.isLate ? "no cut was found in time: " : "no cut fits: ") +
+        result.error;
     return result;
   }
   orders::Partition partition = makePartition(problem, result.cut);
@@ -353,22 +361,23 @@ static CutResult searchExact(const CutProblem &problem) {
   for (const orders::Edge &edge : partition.edges)
     sum += edge.seconds;
   result.cost = (problem.numMicrobatches - 1) * largest + sum;
-  result.lowerBound = result.cost;
-  result.isOptimal = true;
+  result.isOptimal = !chooser.isLate;
+  result.lowerBound = result.isOptimal ? result.cost : 0;
   return result;
 }
 
 CutResult tandem::pipeline::searchCut(const CutProblem &problem,
-                                      double timeLimit, CutEffort effort) {
+                                      const Deadline &deadline,
+                                      CutEffort effort) {
   if (problem.accounting == CutAccounting::Amp)
-    return searchExact(problem);
+    return searchExact(problem, deadline);
   CutResult result;
   std::optional<orders::Order> order = makeOrder(problem, result.error);
   if (!order)
     return result;
-  Mover mover(problem, *order, timeLimit);
+  Mover mover(problem, *order, deadline);
   double rounds = double(problem.numMicrobatches) * problem.sectionsPerPoint;
-  mover.start(Chooser(problem, rounds - 1).run());
+  mover.start(Chooser(problem, rounds - 1, deadline).run());
   mover.start(getEqual(problem));
   if (effort == CutEffort::Start && !mover.best.empty())
     result.isOptimal = false;

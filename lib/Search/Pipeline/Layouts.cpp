@@ -9,6 +9,7 @@
 #include "tandem/Orders/Simulate.h"
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 using namespace tandem;
 using namespace tandem::pipeline;
@@ -97,18 +98,21 @@ const cost::Link &Ranks::getLink(unsigned from, unsigned to,
 /// All hops take place at once. Those of one node share what its devices share,
 /// in each direction.
 cost::ChangeRate Ranks::getSlowest(const Hops &hops) const {
+  std::vector<double> inside(links.size()), leaving(links.size()),
+      entering(links.size());
+  for (auto [from, to] : hops) {
+    ++(from == to ? inside : leaving)[from];
+    entering[to] += from != to;
+  }
   cost::ChangeRate slowest;
   for (auto [from, to] : hops) {
     unsigned owner = from;
     const cost::Link &link = getLink(from, to, owner);
     double sharing = 1;
     if (!link.isPerDevice)
-      sharing = static_cast<double>(
-          std::count_if(hops.begin(), hops.end(), [&](auto other) {
-            bool isSame = (other.first == other.second) == (from == to);
-            return isSame &&
-                   (owner == from ? other.first : other.second) == owner;
-          }));
+      sharing = from == to      ? inside[from]
+                : owner == from ? leaving[from]
+                                : entering[to];
     slowest.latency = std::max(slowest.latency, link.latency);
     slowest.secondsPerByte =
         std::max(slowest.secondsPerByte, sharing / link.bandwidth);
@@ -205,12 +209,19 @@ tandem::pipeline::makeCutProblem(const LayoutProblem &problem,
   cuts.sectionsPerPoint = layout.sectionsPerPoint;
   cuts.placement = orders::findSchedule(layout.schedule)->placement;
   cuts.layers.resize(problem.layers.size());
-  // Each point is a kind of its own.
+  // Points with equal devices and links inside are one kind.
+  using Inside = std::tuple<std::vector<unsigned>, double, double>;
+  std::map<Inside, unsigned> known;
   for (unsigned point = 0; point < layout.pipe; ++point) {
-    cuts.kinds.push_back("point" + std::to_string(point));
-    cuts.points.push_back({point, ranks.getMemory(point)});
     std::vector<unsigned> kinds = ranks.getKinds(point);
     cost::ChangeRate ring = ranks.getModelRing(point);
+    auto [found, isNew] =
+        known.try_emplace(Inside(kinds, ring.latency, ring.secondsPerByte),
+                          static_cast<unsigned>(cuts.kinds.size()));
+    cuts.points.push_back({found->second, ranks.getMemory(point)});
+    if (!isNew)
+      continue;
+    cuts.kinds.push_back("point" + std::to_string(point));
     for (size_t i = 0; i < problem.layers.size(); ++i)
       cuts.layers[i].costs.push_back(
           getCost(problem, layout, kinds, ring, problem.layers[i]));
@@ -269,13 +280,14 @@ static std::vector<double> getHeld(const CutProblem &cuts, const Cut &cut,
 
 LayoutResult tandem::pipeline::priceLayout(const LayoutProblem &problem,
                                            const Layout &layout,
+                                           const Deadline &deadline,
                                            CutEffort effort) {
   LayoutResult result;
   result.layout = layout;
   auto cuts = makeCutProblem(problem, layout, result.why);
   if (!cuts)
     return result;
-  CutResult found = searchCut(*cuts, 0, effort);
+  CutResult found = searchCut(*cuts, deadline, effort);
   if (!found.error.empty()) {
     result.why = found.error;
     return result;

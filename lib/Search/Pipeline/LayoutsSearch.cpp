@@ -14,7 +14,6 @@
 #include "tandem/Orders/Simulate.h"
 #include "tandem/Search/Pipeline/Layouts.h"
 #include <algorithm>
-#include <chrono>
 #include <numeric>
 
 using namespace tandem;
@@ -24,6 +23,8 @@ using namespace tandem::pipeline;
 static constexpr size_t kMostOrders = 64;
 /// Moving borders made steps up to 10 % shorter on AMP's models.
 static constexpr double kNear = 1.15;
+/// Of a point, where a schedule leaves it open.
+static constexpr unsigned kMostSections = 4;
 
 /// The first group that is like each node's.
 static std::vector<unsigned> getGroups(const cost::Cluster &cluster) {
@@ -41,25 +42,87 @@ static std::vector<unsigned> getGroups(const cost::Cluster &cluster) {
   return groups;
 }
 
-/// Orders of the cluster's nodes in which no two are equal but for nodes that
-/// are alike. The first one is that of the cluster.
+/// Orders of blocks of as many nodes in which no two are equal but for blocks
+/// that are alike. The first one is that of the cluster.
 static std::vector<std::vector<unsigned>>
-listNodeOrders(const cost::Cluster &cluster) {
-  std::vector<unsigned> groups = getGroups(cluster), sequence = groups;
+listNodeOrders(const cost::Cluster &cluster, unsigned blockSize) {
+  std::vector<unsigned> groups = getGroups(cluster);
+  // The first block that is like each one.
+  std::vector<unsigned> kinds;
+  auto getNodes = [&](unsigned block) {
+    auto begin = groups.begin() + block * blockSize;
+    return std::vector<unsigned>(begin, begin + blockSize);
+  };
+  for (unsigned block = 0; block < groups.size() / blockSize; ++block) {
+    unsigned first = 0;
+    while (getNodes(first) != getNodes(block))
+      ++first;
+    kinds.push_back(first);
+  }
+  std::vector<unsigned> sequence = kinds;
   std::vector<std::vector<unsigned>> orders;
   do {
-    std::vector<unsigned> next(cluster.nodes.size());
+    std::vector<unsigned> next(kinds.size());
     auto &order = orders.emplace_back();
-    for (unsigned group : sequence) {
-      while (groups[next[group]] != group)
-        ++next[group];
-      order.push_back(next[group]++);
+    for (unsigned kind : sequence) {
+      while (kinds[next[kind]] != kind)
+        ++next[kind];
+      unsigned block = next[kind]++;
+      for (unsigned i = 0; i < blockSize; ++i)
+        order.push_back(block * blockSize + i);
     }
     std::next_permutation(sequence.begin(), sequence.end());
-  } while (orders.size() < kMostOrders && sequence != groups);
+  } while (orders.size() < kMostOrders && sequence != kinds);
   return orders;
 }
 
+/// The devices of each node, where all have as many; else 0.
+static unsigned countInNode(const cost::Cluster &cluster) {
+  unsigned all = 0;
+  for (const cost::NodeGroup &group : cluster.nodes) {
+    unsigned own = 0;
+    for (auto [kind, count] : group.devices)
+      own += count;
+    if (all && own != all)
+      return 0;
+    all = own;
+  }
+  return all;
+}
+
+/// Nodes that stay together, where each of `pipe` points keeps its devices; 0:
+/// no order but the given one does that.
+static unsigned getBlockSize(const LayoutProblem &problem, unsigned pipe) {
+  if (problem.nodeOrders == NodeOrders::All)
+    return 1;
+  unsigned inNode = countInNode(problem.cluster);
+  auto ofPoint = static_cast<unsigned>(problem.cluster.getNumDevices()) / pipe;
+  if (problem.nodeOrders == NodeOrders::Given || inNode == 0)
+    return 0;
+  if (inNode % ofPoint == 0)
+    return 1;
+  return ofPoint % inNode == 0 ? ofPoint / inNode : 0;
+}
+
+std::vector<unsigned>
+tandem::pipeline::getPointOrder(const LayoutProblem &problem,
+                                const Layout &layout) {
+  unsigned inNode = countInNode(problem.cluster);
+  unsigned ofPoint = layout.data * layout.model;
+  std::vector<unsigned> points(layout.pipe);
+  for (unsigned i = 0; i < layout.pipe; ++i) {
+    points[i] = i;
+    if (layout.nodes.empty() || inNode == 0)
+      continue;
+    unsigned device = i * ofPoint; // the first one of the point
+    points[i] =
+        (layout.nodes[device / inNode] * inNode + device % inNode) / ofPoint;
+  }
+  return points;
+}
+
+/// The schedules of a layout; those that take any number of sections with up to
+/// `kMostSections` of each point, the segments of Fold3D (equations 2 to 5).
 static void addSchedules(std::vector<Layout> &all, Layout layout,
                          unsigned numMicrobatches, size_t numLayers,
                          CutAccounting accounting) {
@@ -67,14 +130,18 @@ static void addSchedules(std::vector<Layout> &all, Layout layout,
   if (accounting == CutAccounting::Amp || layout.pipe == 1)
     return;
   for (const orders::Schedule &schedule : orders::getSchedules()) {
-    unsigned sections = schedule.getDefaultSections(layout.pipe);
-    std::string error;
+    unsigned first = schedule.getDefaultSections(layout.pipe) / layout.pipe;
+    unsigned last = schedule.sectionsPerPoint ? first : kMostSections;
     layout.schedule = schedule.name;
-    layout.sectionsPerPoint = sections / layout.pipe;
-    if (schedule.name != all.back().schedule && sections <= numLayers &&
-        schedule.name != orders::getSchedules().front().name &&
-        schedule.make({layout.pipe, sections, numMicrobatches}, error))
-      all.push_back(layout);
+    for (unsigned each = first; each <= last; ++each) {
+      unsigned sections = each * layout.pipe;
+      std::string error;
+      layout.sectionsPerPoint = each;
+      if (sections <= numLayers &&
+          schedule.name != orders::getSchedules().front().name &&
+          schedule.make({layout.pipe, sections, numMicrobatches}, error))
+        all.push_back(layout);
+    }
   }
 }
 
@@ -82,12 +149,14 @@ static std::vector<Layout> listLayouts(const LayoutProblem &problem) {
   std::vector<Layout> all;
   auto devices = static_cast<unsigned>(problem.cluster.getNumDevices());
   auto numLayers = problem.layers.size();
-  auto orders = listNodeOrders(problem.cluster);
-  if (!problem.mayOrderNodes)
-    orders.resize(1);
-  for (unsigned pipe = 1; pipe <= devices && pipe <= numLayers; ++pipe)
-    for (unsigned data = 1; devices % pipe == 0 && data <= devices / pipe;
-         ++data) {
+  for (unsigned pipe = 1; pipe <= devices && pipe <= numLayers; ++pipe) {
+    if (devices % pipe != 0)
+      continue;
+    unsigned block = getBlockSize(problem, pipe);
+    auto orders = listNodeOrders(problem.cluster, std::max(block, 1u));
+    if (block == 0)
+      orders.resize(1);
+    for (unsigned data = 1; data <= devices / pipe; ++data) {
       if (devices / pipe % data != 0 || problem.batch % data != 0)
         continue;
       unsigned share = problem.batch / data;
@@ -99,6 +168,7 @@ static std::vector<Layout> listLayouts(const LayoutProblem &problem) {
                        problem.accounting);
         }
     }
+  }
   return all;
 }
 
@@ -113,32 +183,25 @@ static bool isFaster(const LayoutResult &first, const LayoutResult &second) {
 namespace {
 class LayoutSearch {
 public:
-  LayoutSearch(const LayoutProblem &problem, double timeLimit)
-      : problem(problem), timeLimit(timeLimit),
+  LayoutSearch(const LayoutProblem &problem, const Deadline &deadline)
+      : problem(problem), deadline(deadline),
         isNamed(!problem.layouts.empty()) {}
   std::vector<LayoutResult> run();
 
 private:
-  bool isOver() const;
+  bool isOver() const { return best < kUnlimited && deadline.isOver(); }
   void list();
   void priceAll();
   void improve();
   void sort() { std::stable_sort(results.begin(), results.end(), isFaster); }
 
-  using Clock = std::chrono::steady_clock;
   const LayoutProblem &problem;
-  double timeLimit;
+  const Deadline &deadline;
   bool isNamed;
-  Clock::time_point begin = Clock::now();
   std::vector<LayoutResult> results;
   double best = kUnlimited;
 };
 } // namespace
-
-bool LayoutSearch::isOver() const {
-  std::chrono::duration<double> passed = Clock::now() - begin;
-  return timeLimit > 0 && passed.count() > timeLimit && best < kUnlimited;
-}
 
 void LayoutSearch::list() {
   for (Layout &layout :
@@ -161,7 +224,7 @@ void LayoutSearch::priceAll() {
       result.why = "not tried within the time limit";
     } else {
       double bound = result.lowerBound;
-      result = priceLayout(problem, result.layout, CutEffort::Start);
+      result = priceLayout(problem, result.layout, deadline, CutEffort::Start);
       result.lowerBound = bound;
       if (!result.cut.empty())
         best = std::min(best, result.seconds);
@@ -175,7 +238,7 @@ void LayoutSearch::improve() {
     if (result.cut.empty() || isOver() ||
         (!isNamed && result.seconds > best * kNear))
       continue;
-    LayoutResult other = priceLayout(problem, result.layout);
+    LayoutResult other = priceLayout(problem, result.layout, deadline);
     if (!other.cut.empty() && other.seconds < result.seconds) {
       other.lowerBound = result.lowerBound;
       result = std::move(other);
@@ -196,6 +259,6 @@ std::vector<LayoutResult> LayoutSearch::run() {
 
 std::vector<LayoutResult>
 tandem::pipeline::searchLayouts(const LayoutProblem &problem,
-                                double timeLimit) {
-  return LayoutSearch(problem, timeLimit).run();
+                                const Deadline &deadline) {
+  return LayoutSearch(problem, deadline).run();
 }

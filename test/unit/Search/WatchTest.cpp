@@ -52,3 +52,14 @@ TEST(Watch, theHandlerOfBeforeComesBack) {
   signal(SIGINT, SIG_DFL);
   EXPECT_FALSE((InterruptGuard(), InterruptGuard::isInterrupted()));
 }
+
+TEST(Watch, aGuardWithinAnotherOneChangesNothing) {
+  InterruptGuard guard;
+  raise(SIGINT);
+  {
+    InterruptGuard inner;
+    EXPECT_TRUE(InterruptGuard::isInterrupted());
+  }
+  EXPECT_TRUE(InterruptGuard::isInterrupted());
+  raise(SIGINT); // so soon the same one, which the outer guard has still taken
+}

@@ -24,6 +24,7 @@
 
 #include "tandem/Orders/Partition.h"
 #include "tandem/Orders/Schedules.h"
+#include "tandem/Search/Pipeline/Deadline.h"
 #include <limits>
 
 namespace tandem::pipeline {
@@ -141,8 +142,8 @@ std::string findExcess(const CutProblem &problem, const Cut &cut,
 /// the search goes.
 enum class CutEffort : uint8_t { Start, Full };
 
-/// The best cut that is found in `timeLimit` seconds; 0 is no limit.
-CutResult searchCut(const CutProblem &problem, double timeLimit = 0,
+/// The best cut that is found before the deadline.
+CutResult searchCut(const CutProblem &problem, const Deadline &deadline = {},
                     CutEffort effort = CutEffort::Full);
 
 /// Whether a result has all layers in sections, fits, and costs what it says.

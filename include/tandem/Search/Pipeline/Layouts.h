@@ -56,6 +56,14 @@ struct Layout {
   std::vector<unsigned> nodes;
 };
 
+/// In which orders of the nodes a layout may have its ranks.
+enum class NodeOrders : uint8_t {
+  Given,
+  /// Each point has the devices of a point in the given order.
+  OfPoints,
+  All,
+};
+
 struct LayoutProblem {
   CutAccounting accounting = CutAccounting::Tandem;
   unsigned batch = 1;
@@ -65,8 +73,7 @@ struct LayoutProblem {
   std::vector<ModelLayer> layers;
   /// Empty: all that the cluster can have.
   std::vector<Layout> layouts;
-  /// Whether a layout may have the nodes in another order.
-  bool mayOrderNodes = true;
+  NodeOrders nodeOrders = NodeOrders::All;
 };
 
 /// What became of a layout.
@@ -103,16 +110,22 @@ std::optional<CutProblem> makeCutProblem(const LayoutProblem &problem,
                                          const Layout &layout,
                                          std::string &error);
 
+/// The place in the given order of each point's devices, of a layout in an
+/// order `OfPoints`.
+std::vector<unsigned> getPointOrder(const LayoutProblem &problem,
+                                    const Layout &layout);
+
 /// Cuts and prices one layout.
 LayoutResult priceLayout(const LayoutProblem &problem, const Layout &layout,
+                         const Deadline &deadline = {},
                          CutEffort effort = CutEffort::Full);
 
 /// All layouts, the fastest first. Those whose bound is no better than a layout
 /// found before are not cut, unless the problem names its layouts. The cuts of
-/// the others are searched where they may become the fastest. When `timeLimit`
-/// seconds are over, and a layout fits, the search ends.
+/// the others are searched where they may become the fastest. When the deadline
+/// is over, and a layout fits, the search ends.
 std::vector<LayoutResult> searchLayouts(const LayoutProblem &problem,
-                                        double timeLimit = 0);
+                                        const Deadline &deadline = {});
 
 /// A table, a line for each layout.
 std::string print(const std::vector<LayoutResult> &results);

@@ -1,0 +1,85 @@
+//===- LayoutsTest.cpp - orders of nodes, and deadlines -------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tandem/Search/Pipeline/Layouts.h"
+#include <algorithm>
+#include <gtest/gtest.h>
+#include <set>
+
+using namespace tandem;
+using namespace tandem::pipeline;
+
+/// Nodes of two devices each: two fast ones, and two that are slow.
+static LayoutProblem makeProblem() {
+  std::string text = R"(batch 16
+kind fast memory 64e9
+kind slow memory 64e9
+nodes 2 fast 2
+link node device bandwidth 20e9
+link network node bandwidth 2e9
+nodes 2 slow 2
+link node device bandwidth 20e9
+link network node bandwidth 5e8
+)";
+  for (unsigned i = 0; i < 9; ++i) {
+    std::string layer = "layer " + std::to_string(i);
+    text += layer + " weights 1e8 bytes 4e6\n" + layer +
+            " kind fast F 1 I 1 W 1\n" + layer + " kind slow F 2 I 2 W 2\n";
+  }
+  std::string error;
+  auto problem = parseLayoutProblem(text, "text", error);
+  EXPECT_TRUE(problem) << error;
+  return *problem;
+}
+
+TEST(Layouts, OrdersPoints) {
+  LayoutProblem problem = makeProblem();
+  problem.nodeOrders = NodeOrders::OfPoints;
+  std::set<std::pair<unsigned, std::vector<unsigned>>> seen;
+  for (const LayoutResult &result : searchLayouts(problem)) {
+    const Layout &layout = result.layout;
+    std::vector<unsigned> order = getPointOrder(problem, layout);
+    std::vector<unsigned> sorted = order;
+    std::sort(sorted.begin(), sorted.end());
+    unsigned ofPoint = layout.data * layout.model, device = 0;
+    for (unsigned i = 0; i < layout.pipe; ++i) {
+      EXPECT_EQ(sorted[i], i);
+      // The devices of the point are those that the layout's nodes have there.
+      for (unsigned k = 0; k < ofPoint; ++k, ++device) {
+        unsigned own = layout.nodes[device / 2] * 2 + device % 2;
+        EXPECT_EQ(own, order[i] * ofPoint + k);
+      }
+    }
+    seen.insert({layout.pipe, order});
+  }
+  auto count = [&](unsigned pipe) {
+    return std::count_if(seen.begin(), seen.end(),
+                         [&](const auto &each) { return each.first == pipe; });
+  };
+  EXPECT_EQ(count(1), 1);
+  EXPECT_EQ(count(2), 2); // slow nodes last, or first
+  EXPECT_EQ(count(4), 6); // two of four are slow
+  EXPECT_EQ(count(8), 6);
+}
+
+TEST(Layouts, ScheduleWithMoreSections) {
+  std::set<unsigned> found;
+  for (const LayoutResult &result : searchLayouts(makeProblem()))
+    if (result.layout.pipe == 2 && result.layout.schedule == "aiao")
+      found.insert(result.layout.sectionsPerPoint);
+  EXPECT_EQ(found, (std::set<unsigned>{2, 3, 4}));
+}
+
+TEST(Layouts, EndsWithALayout) {
+  LayoutProblem problem = makeProblem();
+  auto results = searchLayouts(problem, Deadline(0, [] { return true; }));
+  ASSERT_FALSE(results.empty());
+  EXPECT_FALSE(results.front().cut.empty());
+  EXPECT_TRUE(std::any_of(results.begin(), results.end(), [](const auto &each) {
+    return each.why == "not tried within the time limit";
+  }));
+}
