@@ -27,6 +27,7 @@
 #include "tandem/Orders/Schedules.h"
 #include "tandem/Pipelines/Pipelines.h"
 #include "tandem/Prediction/Prediction.h"
+#include "tandem/Search/Pipeline/Deadline.h"
 #include "tandem/Search/Watch.h"
 #include "tandem/Support/ByteSize.h"
 #include "tandem/Support/FoldLines.h"
@@ -72,6 +73,23 @@ struct Repeats {
   std::string excess;
 };
 
+/// Of an order that is searched.
+struct Unordered {
+  /// The step in front of its actions.
+  OwningOpRef<ModuleOp> step;
+  size_t numIR = 0;
+  /// The texts of orders whose Programs were made.
+  std::set<std::string> tried;
+  /// The one that is predicted to be the fastest.
+  std::optional<orders::Order> best;
+  double seconds = 0;
+  std::string name;
+  /// Of the last search: what the actions alone take, and what no order takes
+  /// less than; or why there is no order.
+  double cost = 0, bound = 0;
+  std::string why;
+};
+
 /// One compilation.
 class Compilation {
 public:
@@ -91,6 +109,11 @@ private:
   bool isCancelled() const {
     return options.isCancelled && options.isCancelled();
   }
+  /// Whether searches have to do with what they have.
+  bool endsSearch() const {
+    return isCancelled() ||
+           (options.takesInterrupts && search::InterruptGuard::isInterrupted());
+  }
   LogicalResult checkStages();
   LogicalResult checkCut();
   LogicalResult parse(std::string_view text, std::string_view name);
@@ -109,11 +132,15 @@ private:
   FailureOr<double> predictSeconds(rt::Timeline &timeline);
   FailureOr<bool> searchOrder();
   FailureOr<bool> tryOrder(const orders::Order &order);
+  void keepOrder(const orders::Order &order, StringRef name, double seconds);
   LogicalResult weighOrder(const orders::Order &order, StringRef name);
   LogicalResult weighSearched(pipeline::ScheduleProblem &problem,
-                              const orders::Order &start, std::string &why,
-                              double &cost, double &bound);
+                              const orders::Order &start);
+  LogicalResult weighWithin(pipeline::ScheduleProblem &problem,
+                            const orders::Order &start);
   LogicalResult weighNamed(const pipeline::ScheduleProblem &problem);
+  FailureOr<pipeline::ScheduleProblem> makeProblem(const rt::Timeline &timeline,
+                                                   orders::Order &start);
   LogicalResult fail(const Twine &message);
   void tell(StringRef what, size_t done = 0, size_t all = 0) const {
     if (options.progress)
@@ -130,6 +157,7 @@ private:
   ModuleOp getOtherOffer();
   void keepStep();
   FailureOr<bool> fits();
+  FailureOr<bool> planLess();
   LogicalResult failTooLarge();
   void planAgain();
   int64_t getFirstLimit() const;
@@ -151,17 +179,9 @@ private:
   rt::Program program;
   Recompute recompute;
   Repeats repeats;
-  /// Of an order that is searched: the step in front of its actions.
-  struct {
-    OwningOpRef<ModuleOp> step;
-    size_t numIR = 0;
-    /// The texts of orders whose Programs were made.
-    std::set<std::string> tried;
-    /// The one that is predicted to be the fastest.
-    std::optional<orders::Order> best;
-    double seconds = 0;
-    std::string name;
-  } unordered;
+  Unordered unordered;
+  /// Of all searches together.
+  pipeline::Deadline deadline;
   /// Of the module and its step, in a text that users rarely see.
   SmallVector<Location> wholes;
   std::string error;
@@ -192,7 +212,8 @@ private:
 } // namespace
 
 Compilation::Compilation(const CompileOptions &options, CompiledProgram &result)
-    : options(options), ofStages(options), result(result) {
+    : options(options), ofStages(options), result(result),
+      deadline(options.searchTimeLimit) {
   registerDialects(registry);
   // Stages work on the module as a whole: a pool of threads would only cost.
   context =
@@ -305,7 +326,8 @@ LogicalResult Compilation::checkOptions() {
                 "form there, or search with the file as a start");
   bool isLimited = options.searchTimeLimit > 0 && !options.explain;
   if ((isLimited || (!options.start.empty() && !given.empty())) &&
-      options.search.empty() && options.mesh != "auto")
+      options.search.empty() && options.mesh != "auto" &&
+      (!isLimited || options.order != "search"))
     return fail(Twine("found ") +
                 (isLimited ? "a search time limit" : "a start") +
                 " without a search, expected 'tandem' or another one" +
@@ -318,6 +340,9 @@ LogicalResult Compilation::checkOptions() {
   // does.
   if (pipe)
     ofStages.timeline = false;
+  // The search of the plan leaves some time to that of the order.
+  if (pipe && pipe->isSearched)
+    ofStages.searchTimeLimit /= 2;
   if (options.micro < 1)
     return fail("micro is " + Twine(options.micro) + ", expected at least 1");
   if (options.accumulate < 1 || options.accumulate > kMaxAccumulate)
@@ -473,10 +498,7 @@ LogicalResult Compilation::outline() {
 
 LogicalResult Compilation::runPlan(const Stage &stage) {
   PlanExchange exchange;
-  exchange.endsSearch = [this] {
-    return isCancelled() ||
-           (options.takesInterrupts && search::InterruptGuard::isInterrupted());
-  };
+  exchange.endsSearch = [this] { return endsSearch(); };
   exchange.getOtherOffer = [this] { return getOtherOffer(); };
   std::optional<search::InterruptGuard> guard;
   if (options.takesInterrupts)
@@ -649,16 +671,20 @@ FailureOr<bool> Compilation::fits() {
   if (failed(excess) || excess->empty())
     return failed(excess) ? FailureOr<bool>(failure()) : true;
   repeats.excess = std::move(*excess);
-  if (repeats.step && repeats.count < kMaxRepeats) {
-    planAgain();
-    return false;
-  }
   if (pipe || repeats.step || options.memory >= 0)
-    return failTooLarge();
+    return planLess();
   module->emitWarning() << repeats.excess
                         << ", into which its plan fits: leave room with "
                            "'reserved' in the cluster file";
   return true;
+}
+
+/// False: the step has to be planned again.
+FailureOr<bool> Compilation::planLess() {
+  if (!repeats.step || repeats.count == kMaxRepeats)
+    return failTooLarge();
+  planAgain();
+  return false;
 }
 
 /// Where an offer to make values again is of no use, this is what is said.
@@ -761,8 +787,17 @@ FailureOr<bool> Compilation::tryOrder(const orders::Order &order) {
   return failed(excess) ? FailureOr<bool>(failure()) : excess->empty();
 }
 
-/// Keeps an order in mind whose Program fits, if it is predicted to be faster
+/// Keeps an order in mind if its Program, which fits, is predicted to be faster
 /// than those before.
+void Compilation::keepOrder(const orders::Order &order, StringRef name,
+                            double seconds) {
+  if (unordered.best && seconds >= unordered.seconds)
+    return;
+  unordered.best = order;
+  unordered.seconds = seconds;
+  unordered.name = name.str();
+}
+
 LogicalResult Compilation::weighOrder(const orders::Order &order,
                                       StringRef name) {
   if (!unordered.tried.insert(orders::print(order)).second)
@@ -772,38 +807,52 @@ LogicalResult Compilation::weighOrder(const orders::Order &order,
     return failed(isSmall) ? failure() : success();
   rt::Timeline timeline;
   FailureOr<double> seconds = predictSeconds(timeline);
-  if (failed(seconds))
-    return failure();
-  if (!unordered.best || *seconds < unordered.seconds) {
-    unordered.best = order;
-    unordered.seconds = *seconds;
-    unordered.name = name.str();
+  if (succeeded(seconds))
+    keepOrder(order, name, *seconds);
+  return seconds;
+}
+
+/// Searches orders of one step and of steps behind each other.
+LogicalResult Compilation::weighSearched(pipeline::ScheduleProblem &problem,
+                                         const orders::Order &start) {
+  pipeline::OrderSearchOptions search;
+  search.starts.push_back(start);
+  search.endsSearch = [this] { return endsSearch(); };
+  for (auto objective :
+       {pipeline::OrderObjective::Span, pipeline::OrderObjective::Makespan}) {
+    problem.objective = objective;
+    // Half of what is left, for the other one and for Programs.
+    if (options.searchTimeLimit > 0)
+      search.timeLimit =
+          std::max(1e-3, (options.searchTimeLimit - deadline.getPassed()) / 2);
+    pipeline::OrderSearchResult found = pipeline::searchOrder(problem, search);
+    unordered.why = found.error;
+    if (!found.order)
+      return success();
+    unordered.cost = found.cost;
+    unordered.bound = found.lowerBound;
+    if (failed(weighOrder(*found.order, "an order of its own")))
+      return failure();
   }
   return success();
 }
 
-/// Searches orders of one step and of steps behind each other. Sets what the
-/// actions alone take, and what no order takes less than; or why there is none.
-LogicalResult Compilation::weighSearched(pipeline::ScheduleProblem &problem,
-                                         const orders::Order &start,
-                                         std::string &why, double &cost,
-                                         double &bound) {
-  pipeline::OrderSearchOptions search;
-  search.starts.push_back(start);
-  search.endsSearch = [this] { return isCancelled(); };
-  for (auto objective :
-       {pipeline::OrderObjective::Span, pipeline::OrderObjective::Makespan}) {
-    problem.objective = objective;
-    pipeline::OrderSearchResult found = pipeline::searchOrder(problem, search);
-    if (!found.order) {
-      why = found.error;
-      return success();
-    }
-    cost = found.cost;
-    bound = found.lowerBound;
-    if (failed(weighOrder(*found.order, "an order of its own")))
+/// What is left of a limit is known by the Program alone: where it does not
+/// fit, the search gets less.
+LogicalResult Compilation::weighWithin(pipeline::ScheduleProblem &problem,
+                                       const orders::Order &start) {
+  const std::vector<double> limits = problem.limits;
+  constexpr unsigned kMaxTries = 4;
+  for (unsigned i = 0; i < kMaxTries; ++i) {
+    if (failed(weighSearched(problem, start)))
       return failure();
+    if (unordered.best || endsSearch() || deadline.isOver())
+      break;
+    for (double &room : problem.limits)
+      room = std::max(0.0,
+                      room - static_cast<double>(repeats.held - repeats.limit));
   }
+  problem.limits = limits;
   return success();
 }
 
@@ -811,6 +860,8 @@ LogicalResult Compilation::weighSearched(pipeline::ScheduleProblem &problem,
 LogicalResult
 Compilation::weighNamed(const pipeline::ScheduleProblem &problem) {
   for (const orders::Schedule &schedule : orders::getSchedules()) {
+    if (unordered.best && (endsSearch() || deadline.isOver()))
+      return success();
     std::optional<orders::Order> order = placeOrder(problem, schedule.name);
     std::string why;
     if (order && measureOrder(problem, *order, "order", why) &&
@@ -820,58 +871,69 @@ Compilation::weighNamed(const pipeline::ScheduleProblem &problem) {
   return success();
 }
 
+/// The problem that the Program shows, and the order that it has.
+FailureOr<pipeline::ScheduleProblem>
+Compilation::makeProblem(const rt::Timeline &timeline, orders::Order &start) {
+  auto problem =
+      makeOrderProblem(*module, timeline, pipe->accumulate, pipe->strands);
+  std::string why;
+  auto given = pipe->rows.empty()
+                   ? placeOrder(problem, pipe->order)
+                   : orders::parseOrder(pipe->rows, pipe->order, why);
+  if (!given)
+    return fail("order 'search' starts at " + pipe->order + ": " + why);
+  start = std::move(*given);
+  if (hasMemoryLimit())
+    limitPoints(problem, start, program,
+                getLimits(options, program.numRanks(), why));
+  return why.empty() ? FailureOr<pipeline::ScheduleProblem>(problem)
+                     : FailureOr<pipeline::ScheduleProblem>(fail(why));
+}
+
 /// Finds the order by what the Program of another one shows, and keeps the one
-/// whose Program is predicted to be the fastest. What is left of a limit is
-/// known by the Program alone: where it does not fit, the search gets less.
+/// whose Program is predicted to be the fastest. False: no order fits, and the
+/// step has to be planned again.
 FailureOr<bool> Compilation::searchOrder() {
-  std::string start = pipe->order, why;
+  std::optional<search::InterruptGuard> guard;
+  if (options.takesInterrupts)
+    guard.emplace();
   rt::Timeline timeline;
+  orders::Order start;
   FailureOr<double> before = predictSeconds(timeline);
   FailureOr<std::string> excess = findExcess();
   if (failed(before) || failed(excess))
     return failure();
-  auto problem = makeOrderProblem(*module, timeline, pipe->accumulate);
-  std::optional<orders::Order> named = placeOrder(problem, start);
-  if (!named)
-    return fail("order 'search' starts at " + start +
-                ", which has other sections on one point, expected section i "
-                "on point i mod " +
-                Twine(pipe->points));
-  if (hasMemoryLimit())
-    limitPoints(problem, *named, program,
-                getLimits(options, program.numRanks(), why));
-  if (!why.empty())
-    return fail(why);
-  double cost = 0, bound = 0;
-  const std::vector<double> limits = problem.limits;
-  constexpr unsigned kMaxTries = 4;
-  for (unsigned i = 0; i < kMaxTries && !unordered.best; ++i) {
-    if (failed(weighSearched(problem, *named, why, cost, bound)))
-      return failure();
-    for (double &room : problem.limits)
-      if (!unordered.best)
-        room = std::max(
-            0.0, room - static_cast<double>(repeats.held - repeats.limit));
-  }
-  problem.limits = limits;
-  if (failed(weighNamed(problem)))
+  int64_t held = repeats.held, limit = repeats.limit;
+  auto problem = makeProblem(timeline, start);
+  if (failed(problem))
     return failure();
-  if (!unordered.best)
-    return fail("order 'search': " +
-                (excess->empty() ? why : *excess + "; no order fits"));
+  Pipe given = *pipe;
+  std::string name =
+      pipe->rows.empty() ? pipe->order : "one microbatch behind the other";
+  unordered.tried.insert(orders::print(start));
+  if (excess->empty())
+    keepOrder(start, name, *before);
+  if (failed(weighWithin(*problem, start)) || failed(weighNamed(*problem)))
+    return failure();
+  if (!unordered.best) {
+    pipe = std::move(given);
+    unordered = Unordered();
+    repeats.excess = "order 'search': " + *excess + "; no order fits";
+    std::tie(repeats.held, repeats.limit) = std::pair(held, limit);
+    return planLess();
+  }
   result.remarks.push_back(
       "remark: order search: " + unordered.name +
-      ", a step is predicted to "
-      "take " +
-      cost::printSeconds(unordered.seconds) + ", " +
-      cost::printSeconds(*before) + " by " + start +
+      ", a step is predicted to take " + cost::printSeconds(unordered.seconds) +
+      ", " + cost::printSeconds(*before) + " by " + name +
       (excess->empty() ? "" : ", which does not fit") +
-      (cost > 0 ? "; the actions alone take " + cost::printSeconds(cost) +
-                      ", no order less than " + cost::printSeconds(bound)
-                : ""));
+      (unordered.cost > 0
+           ? "; the actions alone take " + cost::printSeconds(unordered.cost) +
+                 ", no order less than " + cost::printSeconds(unordered.bound)
+           : ""));
   FailureOr<bool> isMade = tryOrder(*unordered.best);
   if (succeeded(isMade))
-    result.plan = replaceOrder(start, pipe->rows, result.plan);
+    result.plan = replaceOrder(pipe->rows, result.plan);
   return isMade;
 }
 
@@ -1010,6 +1072,7 @@ static bool compileChoice(std::string_view module, std::string_view name,
   own.pins.clear();
   own.sections.clear();
   own.searchTimeLimit = 0;
+  own.usesCache = false; // the whole choice is kept
   if (!compile(module, name, own, result, error))
     return false;
   // What the plan costs was said when it was found.
@@ -1027,6 +1090,14 @@ static bool compileChoice(std::string_view module, std::string_view name,
 static bool compileFastest(std::string_view module, std::string_view name,
                            const CompileOptions &options,
                            CompiledProgram &result, std::string &error) {
+  ProgramCache cache(module, name, options);
+  if (!cache.check(error))
+    return false;
+  {
+    StageTimer timer(result, "cache");
+    if (cache.lookup(result))
+      return true;
+  }
   StepLayers step;
   {
     CompiledProgram unused;
@@ -1041,15 +1112,16 @@ static bool compileFastest(std::string_view module, std::string_view name,
   auto choice = chooseLayout(module, name, options, step, error);
   if (!choice || !compileChoice(module, name, *choice, result, error))
     return false;
+  result.layouts = llvm::join(choice->table, "\n") + "\n";
   std::vector<std::string> remarks;
   for (const std::string &line : choice->table)
     remarks.push_back("remark: " + line);
   if (options.explain)
-    result.explanation =
-        llvm::join(choice->table, "\n") + "\n\n" + result.explanation;
+    result.explanation = result.layouts + "\n" + result.explanation;
   else
     result.remarks.insert(result.remarks.begin(), remarks.begin(),
                           remarks.end());
+  cache.store(result);
   return true;
 }
 

@@ -34,8 +34,8 @@ static char getLetter(sched::RunOp run) {
 namespace {
 class PointReader {
 public:
-  PointReader(ModuleOp module, orders::Partition &partition)
-      : module(module), partition(partition) {}
+  PointReader(ModuleOp module, int64_t strands, orders::Partition &partition)
+      : module(module), strands(strands), partition(partition) {}
   /// Adds edges, backward passes and what is held.
   void run();
 
@@ -45,7 +45,14 @@ private:
   std::optional<unsigned> findMaker(Value value);
   void hold(orders::Section &section, Value value, bool isOfForward, char user);
 
+  /// Whether `op` is of the first microbatch of the order.
+  bool isOfFirst(Operation *op) const {
+    auto microbatch = op->getAttrOfType<IntegerAttr>("microbatch");
+    return microbatch && microbatch.getInt() < strands;
+  }
+
   ModuleOp module;
+  int64_t strands;
   orders::Partition &partition;
   /// The section that makes what is sent, by tag.
   std::map<uint64_t, unsigned> senders;
@@ -86,12 +93,8 @@ void PointReader::readOperand(sched::RunOp run, Value operand) {
   if (*from != section)
     (letter == 'F' ? forward : backward).insert({*from, section});
   auto maker = operand.getDefiningOp<sched::RunOp>();
-  auto number = [](Operation *op) {
-    auto microbatch = op->getAttrOfType<IntegerAttr>("microbatch");
-    return microbatch ? microbatch.getInt() : -1;
-  };
   // Of the microbatch alone: sums go on from one to the next.
-  if (number(operand.getDefiningOp()) != 0)
+  if (!isOfFirst(operand.getDefiningOp()))
     return;
   bool isReadByForward = llvm::any_of(operand.getUsers(), [](Operation *user) {
     auto reader = dyn_cast<sched::RunOp>(user);
@@ -106,7 +109,7 @@ void PointReader::read(sched::RunOp run) {
     return;
   unsigned section = getSectionNumber(run);
   partition.sections[section].hasBackward |= getLetter(run) != 'F';
-  if (run->getAttrOfType<IntegerAttr>("microbatch").getInt() == 0)
+  if (isOfFirst(run))
     for (Value operand : run->getOperands())
       readOperand(run, operand);
 }
@@ -131,7 +134,8 @@ void PointReader::run() {
 namespace {
 class TimelineReader {
 public:
-  explicit TimelineReader(const rt::Timeline &timeline) : timeline(timeline) {
+  TimelineReader(const rt::Timeline &timeline, int64_t strands)
+      : timeline(timeline), strands(strands) {
     for (const rt::TraceEvent &event : timeline.events)
       read(event);
   }
@@ -147,6 +151,7 @@ private:
   void read(const rt::TraceEvent &event);
 
   const rt::Timeline &timeline;
+  int64_t strands;
   using Span = std::pair<int64_t, int64_t>;
   /// By section and letter, rank and microbatch: its begin and end.
   std::map<std::pair<unsigned, char>,
@@ -177,8 +182,8 @@ void TimelineReader::read(const rt::TraceEvent &event) {
   name = name.drop_front();
   name.consumeInteger(10, microbatch);
   Span span(event.begin, event.end);
-  auto [found, isNew] =
-      spans[{section, letter}].try_emplace({event.rank, microbatch}, span);
+  auto [found, isNew] = spans[{section, letter}].try_emplace(
+      {event.rank, unsigned(microbatch / strands)}, span);
   found->second.first = std::min(found->second.first, event.begin);
   found->second.second = std::max(found->second.second, event.end);
 }
@@ -205,11 +210,12 @@ double TimelineReader::getSpan(unsigned section, char letter) const {
 
 pipeline::ScheduleProblem tandem::makeOrderProblem(ModuleOp module,
                                                    const rt::Timeline &timeline,
-                                                   int64_t numMicrobatches) {
+                                                   int64_t numMicrobatches,
+                                                   int64_t strands) {
   pipeline::ScheduleProblem problem;
   problem.numMicrobatches = numMicrobatches;
   orders::Partition &partition = problem.partition;
-  TimelineReader times(timeline);
+  TimelineReader times(timeline, strands);
   auto points =
       module->getAttrOfType<DenseI64ArrayAttr>(spmd::kSectionsAttrName);
   for (auto [number, point] : llvm::enumerate(points.asArrayRef())) {
@@ -225,7 +231,7 @@ pipeline::ScheduleProblem tandem::makeOrderProblem(ModuleOp module,
     partition.sections.push_back(section);
     partition.numPoints = std::max(partition.numPoints, section.point + 1);
   }
-  PointReader(module, partition).run();
+  PointReader(module, strands, partition).run();
   for (orders::Edge &edge : partition.edges) {
     unsigned from = partition.sections[edge.from].point;
     unsigned to = partition.sections[edge.to].point;
@@ -240,24 +246,13 @@ pipeline::ScheduleProblem tandem::makeOrderProblem(ModuleOp module,
 std::optional<orders::Order>
 tandem::placeOrder(const pipeline::ScheduleProblem &problem, StringRef name) {
   const orders::Schedule *schedule = orders::findSchedule(name);
-  const auto &sections = problem.partition.sections;
-  unsigned numPoints = problem.partition.numPoints;
+  std::vector<unsigned> places;
+  for (const orders::Section &section : problem.partition.sections)
+    places.push_back(section.point);
   std::string error;
-  auto made = schedule ? schedule->make({numPoints, unsigned(sections.size()),
-                                         problem.numMicrobatches},
-                                        error)
-                       : std::nullopt;
-  if (!made)
-    return std::nullopt;
-  orders::Order placed;
-  placed.points.resize(numPoints);
-  for (auto [number, section] : llvm::enumerate(sections)) {
-    unsigned row = schedule->getPoint(number, numPoints);
-    if (sections[row].point != section.point)
-      return std::nullopt;
-    placed.points[section.point] = made->points[row];
-  }
-  return placed;
+  return schedule ? schedule->place(places, problem.partition.numPoints,
+                                    problem.numMicrobatches, error)
+                  : std::nullopt;
 }
 
 void tandem::limitPoints(pipeline::ScheduleProblem &problem,

@@ -19,10 +19,12 @@ namespace tandem {
 /// has I and W, and from the timeline that is predicted for it: what each
 /// action takes at least over microbatches, what one microbatch holds of values
 /// that later passes read, transfers and sums. `module` is that which the
-/// Program was made of; seconds and bytes. No point has a limit.
+/// Program was made of; seconds and bytes. No point has a limit. Each
+/// microbatch of the order is `strands` of the step.
 pipeline::ScheduleProblem makeOrderProblem(mlir::ModuleOp module,
                                            const rt::Timeline &timeline,
-                                           int64_t numMicrobatches);
+                                           int64_t numMicrobatches,
+                                           int64_t strands);
 
 /// The order `name` for the sections as they lie; none if it places them in
 /// another way.

@@ -95,7 +95,9 @@ private:
   bool checkLines();
   bool checkCompared();
   bool readOrder();
+  bool takePlaces();
   bool takeSearched();
+  std::vector<unsigned> listPlaces() const;
   bool parseRows();
   bool takeSections();
   bool checkOthers();
@@ -294,27 +296,74 @@ bool PipeTaker::readOrder() {
   return pipe.rows.empty() || parseRows();
 }
 
-/// The search starts at an order with I and W, which may have as many sections
-/// as there are.
-bool PipeTaker::takeSearched() {
-  if (!options.stopAfter.empty())
-    return fail("order is 'search', but compilation ends behind the stage " +
-                options.stopAfter +
-                ", expected all stages: the search times a Program");
-  if (options.micro > 1)
-    return fail("order is 'search', but micro is " + Twine(options.micro) +
-                ", expected none: the search knows no groups");
+/// `4@0,1,1,0` says where each of four sections lies.
+bool PipeTaker::takePlaces() {
+  if (options.sections.size() != 1)
+    return true;
+  auto [digits, places] = StringRef(options.sections.front()).split('@');
+  unsigned number = 0;
+  if (places.empty() || digits.trim().getAsInteger(10, number))
+    return true;
+  if (number < pipe.points || number != places.count(',') + 1)
+    return fail("sections is '" + options.sections.front() +
+                "', expected the point of each section, at least one for each "
+                "of " +
+                Twine(pipe.points) + " points");
+  pipe.sections = options.sections.front();
+  return true;
+}
+
+/// The point of each section: what pins, lines or a list of points say, else
+/// section i lies on point i mod p. What is no point is left to the pass.
+std::vector<unsigned> PipeTaker::listPlaces() const {
+  std::vector<unsigned> places;
+  auto add = [&](StringRef text) {
+    if (text.trim().getAsInteger(10, places.emplace_back()))
+      places.back() = pipe.points;
+  };
+  StringRef text = pipe.sections;
+  if (text.contains('@'))
+    for (StringRef point : llvm::split(text.split('@').second, ','))
+      add(point);
+  else
+    for (StringRef section : llvm::split(text, ';'))
+      if (!section.trim().empty())
+        add(section.rsplit(':').second);
   size_t number = pipe.points;
   if (options.sections.size() == 1)
     StringRef(options.sections.front()).trim().getAsInteger(10, number);
   else if (!options.sections.empty())
     number = options.sections.size();
-  if (!pipe.sections.empty())
-    number = StringRef(pipe.sections).count(';') + 1;
+  for (size_t i = 0; text.empty() && i < number; ++i)
+    places.push_back(i % pipe.points);
+  return places;
+}
+
+/// The search starts at an order with I and W: of a schedule that has such
+/// sections, or one microbatch behind the other.
+bool PipeTaker::takeSearched() {
+  if (!options.stopAfter.empty())
+    return fail("order is 'search', but compilation ends behind the stage " +
+                options.stopAfter +
+                ", expected all stages: the search times a Program");
   pipe.isSearched = true;
-  pipe.order = int64_t(number) > pipe.points ? "interleaved-zb" : "zb-h1";
+  std::vector<unsigned> places = listPlaces();
   if (options.sections.empty() && pipe.sections.empty())
-    options.sections = {std::to_string(number)};
+    options.sections = {std::to_string(places.size())};
+  auto numMicrobatches = static_cast<unsigned>(options.accumulate);
+  for (StringRef name : {"zb-h1", "interleaved-zb", "zb-v"}) {
+    std::string why;
+    pipe.order = name.str();
+    if (orders::findSchedule(name.str())
+            ->place(places, pipe.points, numMicrobatches, why))
+      return true;
+  }
+  auto isPoint = [&](unsigned point) { return point < pipe.points; };
+  if (llvm::all_of(places, isPoint)) {
+    pipe.order = kSearchedOrder;
+    pipe.rows =
+        orders::print(orders::makeInTurn(places, pipe.points, numMicrobatches));
+  }
   return true;
 }
 
@@ -428,8 +477,8 @@ bool PipeTaker::checkOthers() {
 
 std::optional<Pipe> PipeTaker::run() {
   if (!takePins() || !takeLines() || !checkCompared() || !takePreset() ||
-      !findAxis() || pipe.points < 1 || !checkLines() || !readOrder() ||
-      !takeSections() || !checkOthers())
+      !findAxis() || pipe.points < 1 || !checkLines() || !takePlaces() ||
+      !readOrder() || !takeSections() || !checkOthers())
     return std::nullopt;
   // A plan is of a mesh, if only of one device.
   pipe.mesh = pipe.given;
@@ -513,20 +562,26 @@ std::string addPipe(const Pipe &pipe, ModuleOp module, StringRef plan) {
   return addPipeLines(plan, lines);
 }
 
-std::string replaceOrder(StringRef order, StringRef rows, StringRef plan) {
-  std::string named = ("\norder " + order + "\n").str();
-  auto [before, behind] = plan.split(named);
-  if (behind.empty())
-    return plan.str();
-  std::string listed;
-  for (StringRef row : llvm::split(rows.rtrim('\n'), '\n'))
-    listed += "row " + row.str() + "\n";
-  // The last line counts lines.
-  auto [lines, end] = behind.rsplit("end ");
-  unsigned count = 0;
-  end.trim().getAsInteger(10, count);
-  count += StringRef(listed).count('\n') - 1;
-  return (before + "\n" + listed + lines + "end " + Twine(count) + "\n").str();
+std::string replaceOrder(StringRef rows, StringRef plan) {
+  std::string text;
+  // More lines than there were.
+  int64_t added = StringRef(rows.rtrim('\n')).count('\n') + 1;
+  bool isListed = false;
+  for (StringRef line : llvm::split(plan.rtrim('\n'), '\n')) {
+    int64_t count = 0;
+    bool isEnd = line.consume_front("end ");
+    if (isEnd && !line.getAsInteger(10, count)) {
+      text += "end " + std::to_string(count + added) + "\n";
+    } else if (!line.starts_with("order ") && !line.starts_with("row ")) {
+      text += line.str() + "\n";
+    } else {
+      --added;
+      if (!std::exchange(isListed, true))
+        for (StringRef row : llvm::split(rows.rtrim('\n'), '\n'))
+          text += "row " + row.str() + "\n";
+    }
+  }
+  return text;
 }
 
 //===----------------------------------------------------------------------===//

@@ -35,7 +35,7 @@ struct Pipe {
   std::string order;
   /// Of an order without a name, each with a line end.
   std::string rows;
-  /// Whether the order is searched: `order` is where the search starts.
+  /// Whether the order is searched: it starts at `rows`, or else at `order`.
   bool isSearched = false;
   /// Microbatches of the order, and on how many of the step each action works.
   int64_t accumulate = 1, strands = 1;
@@ -76,9 +76,8 @@ std::string describeExcess(mlir::ModuleOp module, const rt::Program &program,
                            llvm::ArrayRef<int64_t> limits, int64_t &held,
                            int64_t &limit);
 
-/// The text of a plan whose order has the name `order`, with `rows` instead.
-std::string replaceOrder(llvm::StringRef order, llvm::StringRef rows,
-                         llvm::StringRef plan);
+/// The text of the plan of a pipeline, with the order `rows`.
+std::string replaceOrder(llvm::StringRef rows, llvm::StringRef plan);
 
 /// Whether the stage runs on each action alone.
 bool isOfActions(llvm::StringRef stage);

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ProgramCache.h"
+#include "ChooseLayout.h"
 #include "CompilerVersion.h"
 #include "tandem/Conversion/Kernels/Kernels.h"
 #include "tandem/Support/Options.h"
@@ -24,7 +25,8 @@ static std::string makeKey(std::string_view text, std::string_view name,
     return "";
   return hashText(
       {joinParts({kCompilerVersion, LLVM_VERSION_STRING, describeHostTarget(),
-                  std::string(name), std::string(text), *values})});
+                  std::string(name), std::string(text), *values,
+                  weighsLayouts(options) ? "layouts" : ""})});
 }
 
 ProgramCache::ProgramCache(std::string_view text, std::string_view name,
@@ -44,8 +46,9 @@ bool ProgramCache::check(std::string &error) const {
 /// The parts of a result that are kept, for reading and for writing.
 template <typename ResultT, typename FunctionT>
 static void forEachText(ResultT &result, FunctionT visit) {
-  for (auto *text : {&result.bytes, &result.planTable, &result.plan,
-                     &result.explanation, &result.explanationJson})
+  for (auto *text :
+       {&result.bytes, &result.planTable, &result.plan, &result.layouts,
+        &result.explanation, &result.explanationJson})
     visit(*text);
 }
 

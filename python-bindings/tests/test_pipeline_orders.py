@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tandem import pin
 from tandem.errors import CompileError
 from test_accumulate import batches, compile_step, masked_loss
 
@@ -70,19 +71,21 @@ def list_partitions():
     return partitions
 
 
-def test_searched_order(tmp_path):
-    """The numbers of a searched order are those of any other one."""
+@pytest.mark.parametrize("micro", [1, 2])
+@pytest.mark.parametrize("places", [[0, 1, 0, 1], [0, 1, 1, 0], [0, 1, 0], [1, 0]], ids=str)
+def test_searched_order(places, micro, tmp_path):
+    """The numbers of a searched order are those of any other one, wherever sections lie."""
     step = compile_step(
         masked_loss,
         batches(2)[0],
-        functools.partial(make_blocks, 4),
+        functools.partial(make_blocks, len(places)),
         mesh={"pipe": 2},
-        accumulate=4,
-        sections=[["0"], ["1"], ["2"], ["3"]],
+        accumulate=4 // micro,
+        micro=micro,
+        pins=[pin(f"{block}.*", pipe=f"at({point})") for block, point in enumerate(places)],
         order="search",
     )
     found = [float(step(batch)) for batch in batches(2)], step.state_dict()
-    places = [0, 1, 0, 1]
     assert_same_bits(found, run(make_gpipe(places, 4), tmp_path / "order.csv", places, 4))
 
 

@@ -55,6 +55,9 @@ struct CompiledProgram {
   std::string planTable;
   /// The plan as a text that `planFile` reads.
   std::string plan;
+  /// What `weighsPipelines` weighed: a heading, and a line for each layout, the
+  /// fastest first; empty where nothing was weighed.
+  std::string layouts;
   /// With `explain`: for people and as JSON; with `compareWith`: where the
   /// plans differ.
   std::string explanation, explanationJson, comparison;
