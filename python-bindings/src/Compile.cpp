@@ -73,6 +73,7 @@ void bindCompile(nb::module_ &module) {
       .def_prop_ro("bytes", &bytesOf)
       .def_ro("plan_table", &CompiledProgram::planTable)
       .def_ro("plan", &CompiledProgram::plan)
+      .def_ro("layouts", &CompiledProgram::layouts)
       .def_ro("explanation", &CompiledProgram::explanation)
       .def_ro("explanation_json", &CompiledProgram::explanationJson)
       .def_ro("ir", &CompiledProgram::ir)

@@ -85,7 +85,9 @@ bool hasMember(const OptionInfo &row) {
 
 void bindOptions(nb::module_ &module) {
   nb::class_<CompileOptions> options(module, "CompileOptions");
-  options.def(nb::init<>()).def_rw("uses_cache", &CompileOptions::usesCache);
+  options.def(nb::init<>())
+      .def_rw("uses_cache", &CompileOptions::usesCache)
+      .def_rw("weighs_pipelines", &CompileOptions::weighsPipelines);
   for (const OptionInfo &row : getOptionTable())
     bindMember(options, row);
   nb::class_<OptionInfo>(module, "OptionInfo")

@@ -51,6 +51,7 @@ def compile_text(text, name, *, cache=False, **options):
     """Compiles a step, or with `from_stage` the IR behind a stage; as `compile_module`."""
     made = make_options(**options)
     made.uses_cache = cache
+    made.weighs_pipelines = True  # where options leave open whether there is a pipeline
     searches = bool(made.search) or made.mesh == "auto"
     return native().compile(text, name, made, progress.of_compiler(searches))
 

@@ -42,7 +42,12 @@ def explain(compiled, module, path, file, search_time_limit, **planned):
             **planned,
         )
         explained = native().compile(module.mlir, "step.mlir", options)
-    print(explained.explanation, end="", file=file)
+    layouts = compiled.layouts + "\n" if compiled.layouts else ""
+    print(layouts + explained.explanation, end="", file=file)
+    found, text = json.loads(explained.explanation_json), explained.explanation_json
+    if layouts:
+        found["layouts"] = compiled.layouts.splitlines()
+        text = json.dumps(found)
     if path is not None:
-        outputs.write(path, lambda part: part.write_text(explained.explanation_json))
-    return json.loads(explained.explanation_json)
+        outputs.write(path, lambda part: part.write_text(text))
+    return found

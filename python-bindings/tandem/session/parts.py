@@ -76,7 +76,14 @@ def section_options(plan, module, programs, trains):
         with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
             file.writelines(rows)
             file.flush()
-            yield {"pins": pins, "order": file.name if rows else names[0]}
+            order = file.name if rows else names[0]
+            yield {"pins": pins, "order": order, "accumulate": accumulated(plan)}
+
+
+def accumulated(plan):
+    """Into how many parts the pipeline that the text `plan` is of cuts a batch; None for a plan without one."""
+    lines = [line.partition(" ")[::2] for line in plan.splitlines()]
+    return next((int(rest) for word, rest in lines if word == "accumulate"), None)
 
 
 def _section_pin(axis, line):

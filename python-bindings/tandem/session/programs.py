@@ -33,7 +33,7 @@ from ..optimizers.paths import hold
 from ..tracing.arguments import batch_constants, batch_tensors, kind_of
 from . import gpu
 from .batches import inputs_for
-from .parts import section_options, stored_parts, stored_pins
+from .parts import accumulated, section_options, stored_parts, stored_pins
 from .process_batches import told_with
 from .rows import check_some
 
@@ -178,7 +178,8 @@ class Programs:
     def words(self):
         """Of the options, for people."""
         planner = self._recipe.planner if self._recipe is not None else {}
-        plan, search, parts = map(planner.get, ("plan", "search", "accumulate"))
+        plan, search = map(planner.get, ("plan", "search"))
+        parts = accumulated(self._plan) or planner.get("accumulate")
         found = search and f"search {search}" or plan and f"plan {os.path.basename(plan)}"
         return [found] * bool(found) + [f"accumulate {parts}"] * (parts not in (None, 1))
 
@@ -470,7 +471,8 @@ class Programs:
                     return make(module, plan=plan, micro=micro, **options)
             options |= dict(plan=last[0], micro=last[1])
             if trains:
-                options |= {name: planner[name] for name in ("recompute", "accumulate")}
+                options["recompute"] = planner["recompute"]
+                options.setdefault("accumulate", planner["accumulate"])
             return make(module, **options)
 
 
