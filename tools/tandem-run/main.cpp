@@ -10,9 +10,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "instead.h"
 #include "options.h"
 #include "run.h"
-#include "simulate.h"
 
 #include "tandem_rt/processes.h"
 
@@ -31,7 +31,7 @@ static Status runAndFinish(const tandem::run::Options &options) {
 }
 
 int main(int argc, char **argv) {
-  Status status = tandem::run::simulateInstead(argc, argv);
+  Status status = tandem::run::runInstead(argc, argv);
   if (status.ok()) {
     auto options = tandem::run::parseOptions(argc, argv);
     if (options.ok() && options->help) {

@@ -47,6 +47,8 @@ TANDEM_TIMEOUT seconds (30) for another one.
                    each writes its own file, as with --trace
   --device sim     run in virtual time on the machines of --cluster FILE, without
                    data; --device sim --help lists its options
+  --replan-order TRACE  search another order for a pipeline by the durations of a
+                   trace; --replan-order TRACE --help lists its options
   --print          list the Program as text and run nothing
   --help           print this text
 )";

@@ -1,4 +1,4 @@
-//===- simulate.cpp - simulation in place of a run ------------------------===//
+//===- instead.cpp - what is done in place of a run -----------------------===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "simulate.h"
+#include "instead.h"
 
 #include "../common/arguments.h"
 
@@ -22,17 +22,32 @@ namespace tandem::run {
 
 using rt::Status;
 
-Status simulateInstead(int argc, char **argv) {
+/// In place of this process.
+static Status runTool(const char *tool, char **argv) {
+  std::error_code error;
+  std::filesystem::path own =
+      std::filesystem::canonical("/proc/self/exe", error);
+  std::string path = own.parent_path() / tool;
+  execv(path.c_str(), argv);
+  return Status::error("cannot run '" + path + "': " + std::strerror(errno) +
+                       ": it comes with the compiler, not with the runtime "
+                       "alone");
+}
+
+Status runInstead(int argc, char **argv) {
   std::optional<std::string> device;
   Arguments arguments(argc, argv);
   const char *asked = std::getenv("TANDEM_CHECK");
-  bool checksNumbers = asked && *asked;
+  bool checksNumbers = asked && *asked, replans = false;
   while (arguments.next()) {
     checksNumbers |= arguments.isOption() && arguments.getName() == "--check";
+    replans |= arguments.isOption() && arguments.getName() == "--replan-order";
     if (arguments.isOption() && arguments.getName() == "--device")
       if (Status status = arguments.takeValue(device.emplace()); !status.ok())
         return status;
   }
+  if (replans)
+    return runTool("tandem-replan", argv);
   if (!device)
     return Status::success();
   if (*device != "sim")
@@ -42,14 +57,7 @@ Status simulateInstead(int argc, char **argv) {
   if (checksNumbers)
     return Status::error("--check, or TANDEM_CHECK, beside device sim, which "
                          "has no numbers, expected one of the two");
-  std::error_code error;
-  std::filesystem::path own =
-      std::filesystem::canonical("/proc/self/exe", error);
-  std::string path = own.parent_path() / "tandem-simulate";
-  execv(path.c_str(), argv);
-  return Status::error("cannot run '" + path + "': " + std::strerror(errno) +
-                       ": simulations come with the compiler, not with the "
-                       "runtime alone");
+  return runTool("tandem-simulate", argv);
 }
 
 } // namespace tandem::run
