@@ -71,9 +71,10 @@ bench-overlap: setup ## Hidden communication on emulated hosts against DDP, FSDP
 	@scripts/build $(BUILD) $(JOBS) --target testbed-tools
 	@scripts/bench-overlap $(if $(CHECK),--check) --json $(BUILD)/bench/overlap.json
 
-bench-pipeline: setup ## Pipelines on four emulated hosts: predictions, torch.distributed.pipelining (root; 5 minutes; CHECK=1)
+bench-pipeline: setup ## Pipelines on four emulated hosts: predictions, torch.distributed.pipelining, searched layouts (root; 30 minutes; CHECK=1)
 	@scripts/build $(BUILD) $(JOBS) --target testbed-tools
-	@.venv/bin/python benchmarks/pipeline.py $(if $(CHECK),--check) --json $(BUILD)/bench/pipeline.json
+	@.venv/bin/python benchmarks/pipeline.py $(if $(CHECK),--check) --json $(BUILD)/bench/pipeline.json; failed=$$?; \
+	  .venv/bin/python benchmarks/planned.py $(if $(CHECK),--check) --json $(BUILD)/bench/planned.json && exit $$failed
 
 bench-simulate: build ## GPT-3 on 10,000 simulated devices, agreement of predictions, report pages (chromium; CHECK=1)
 	@.venv/bin/python benchmarks/simulate.py $(if $(CHECK),--check) --json $(BUILD)/bench/simulate.json

@@ -112,15 +112,16 @@ class Network:
     def address(self, host):
         return f"{NETWORK}.{host + 1}"
 
-    def set_rate(self, rate):
-        """Of every link, in both directions, from now on."""
+    def set_rate(self, rate, host=None):
+        """Of every link, or of that of one host, in both directions, from now on."""
         bits = parse_rate(rate) if isinstance(rate, str) else float(rate)
         shape = ("tbf", "rate", f"{bits:.0f}bit", "burst", BURST, "latency", LATENCY)
-        for host, name in enumerate(self.names):
+        for number in range(self.hosts) if host is None else (host,):
+            name, port = self.names[number], self._port(number)
             call("tc", "-n", name, "qdisc", "replace", "dev", INTERFACE, "root", *shape)
-            port = self._port(host)
             call("tc", "-n", self._switch, "qdisc", "replace", "dev", port, "root", *shape)
-        self.rate = bits
+        if host is None:
+            self.rate = bits
 
     def set_link(self, host, up):
         """Plugs a host's cable in or out."""

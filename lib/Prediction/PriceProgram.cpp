@@ -9,6 +9,7 @@
 #include "tandem/Prediction/Prediction.h"
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 namespace tandem {
 
@@ -122,13 +123,14 @@ struct Pricer {
             static_cast<double>(numElements(op.shape) * elementBytes(op.type)));
   }
 
-  void add(const RankProgram &rankProgram) {
+  /// On the slowest of `devices`.
+  void add(const RankProgram &rankProgram, const Cluster &devices) {
     auto &seconds = times.seconds.emplace_back();
     times.collectives.emplace_back();
     times.latency.emplace_back();
     for (const Command *command : rankProgram.listing())
       if (isComputation(*command))
-        seconds[command->id] = priceComputation(program, cluster, *command);
+        seconds[command->id] = priceComputation(program, devices, *command);
       else if (const auto *op = std::get_if<Collective>(&command->operation))
         add(command->id, *op);
       else if (const auto *op = std::get_if<Transfer>(&command->operation))
@@ -136,6 +138,27 @@ struct Pricer {
   }
 };
 } // namespace
+
+/// With the kinds of device alone that run a rank program: the points of a
+/// pipeline differ where machines do.
+static Cluster takeDevices(const Program &program, const Cluster &cluster,
+                           size_t rankProgram) {
+  std::set<unsigned> used;
+  size_t rank = 0;
+  for (const cost::NodeGroup &group : cluster.nodes)
+    for (int64_t i = 0; i < group.count; ++i)
+      for (auto [kind, count] : group.devices)
+        for (int64_t device = 0; device < count; ++device, ++rank)
+          if (rank < program.rankToProgram.size() &&
+              program.rankToProgram[rank] == rankProgram)
+            used.insert(kind);
+  Cluster own = cluster;
+  if (!used.empty())
+    own.kinds.clear();
+  for (unsigned kind : used)
+    own.kinds.push_back(cluster.kinds[kind]);
+  return own;
+}
 
 Expected<CommandTimes> priceProgram(const Program &program,
                                     const std::string &hash,
@@ -152,8 +175,9 @@ Expected<CommandTimes> priceProgram(const Program &program,
   CommandTimes times{hash, "planned: cluster '" + cluster.name + "'"};
   times.computationSlowdown = cluster.computeSlowdown;
   times.collectiveSlowdown = cluster.collectiveSlowdown;
-  for (const RankProgram &rankProgram : program.rankPrograms)
-    Pricer{program, cluster, mesh, times}.add(rankProgram);
+  for (size_t i = 0; i < program.rankPrograms.size(); ++i)
+    Pricer{program, cluster, mesh, times}.add(program.rankPrograms[i],
+                                              takeDevices(program, cluster, i));
   return times;
 }
 
