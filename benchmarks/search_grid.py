@@ -58,12 +58,13 @@ def search(step, cluster, mesh, micro, algorithm):
     """Cost, time line and CPU seconds; nothing if there is no such plan."""
     row = measure_process(
         [BUILD / "bin/tandem-compile", step, "--cluster", cluster, "--mesh", mesh]
-        + ["--micro", micro, "--search", algorithm, "--timeline", "-o", os.devnull],
+        + ["--micro", micro, "--search", algorithm]
+        + ["--timeline", "--stop-after", "schedule", "-o", os.devnull],
         refused=NO_PLAN,
     )
     if not row:
         return None
-    found = re.search(r"timeline ([\d.e+-]+) s, cost of the plan ([\d.e+-]+) s", row["text"])
+    found = re.search(r"schedule ([\d.e+-]+) s, cost of the plan ([\d.e+-]+) s", row["text"])
     if not found:
         fail(f"{step.stem}, {mesh}, micro {micro}, {cluster.stem}, {algorithm}: found no time line")
     return float(found[2]), float(found[1]), row["cpu_s"]

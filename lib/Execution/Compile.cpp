@@ -336,10 +336,12 @@ LogicalResult Compilation::checkOptions() {
   if (!error.empty())
     return failure();
   ofStages.memory = getFirstLimit();
-  // Nor does the timeline of an action say when it runs: that of the Program
-  // does.
-  if (pipe)
+  // How long a step takes is said of its Program. Where there will be none, the
+  // schedule is priced as its plan was.
+  if (pipe || options.stopAfter.empty())
     ofStages.timeline = false;
+  if (!pipe)
+    ofStages.cost |= options.timeline;
   // The search of the plan leaves some time to that of the order.
   if (pipe && pipe->isSearched)
     ofStages.searchTimeLimit /= 2;
@@ -744,9 +746,9 @@ LogicalResult Compilation::emit() {
   return success();
 }
 
-/// Of a pipeline, what its Program alone shows.
+/// How long a step of the Program takes.
 LogicalResult Compilation::addTimeline() {
-  if (!pipe || !options.timeline)
+  if (!options.timeline)
     return success();
   auto timeline = predictProgram(result.bytes, options.cluster);
   if (!timeline.ok())

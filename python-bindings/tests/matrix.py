@@ -6,6 +6,7 @@ number of ranks and of microbatches occurs.
 
 import json
 import os
+import re
 import sys
 import tempfile
 import time
@@ -216,6 +217,14 @@ def compile_case(case, subject, **options):
         **pipeline_options(case),
         **options,
     )
+
+
+def price_schedule(module, **options):
+    """Seconds of a schedule by the prices of its plan, the cost of the plan, and what was compiled."""
+    compiled = compile_module(module, timeline=True, stop_after="schedule", **options)
+    remark = next(text for text in compiled.remarks if "schedule " in text)
+    seconds, cost = re.search(r"schedule (\S+) s, cost of the plan (\S+) s", remark).groups()
+    return float(seconds), float(cost), compiled
 
 
 def judge_program(subject, program):

@@ -241,7 +241,7 @@ static std::string parseCompare(ToolOptions &tool, int argc, char **argv,
   return "";
 }
 
-/// `--plan-only` and `--replan` end behind the plan stage.
+/// `--plan-only` and `--replan` write no Program.
 static std::string settlePlan(ToolOptions &tool) {
   if (!tool.replan.empty()) {
     if (!tool.compile.planFile.empty())
@@ -258,8 +258,11 @@ static std::string settlePlan(ToolOptions &tool) {
     return "";
   if (!tool.compile.stopAfter.empty())
     return "options --plan-only and --stop-after exclude each other";
-  // How long the schedule takes is known behind its stage.
-  tool.compile.stopAfter = tool.compile.timeline ? "schedule" : "plan";
+  // How long a step takes is known of its Program, without kernels.
+  if (!tool.compile.timeline)
+    tool.compile.stopAfter = "plan";
+  else if (tool.compile.device.empty())
+    tool.compile.device = "sim";
   if (!tool.output.empty())
     tool.savePlan = tool.output;
   return "";
@@ -308,8 +311,7 @@ bool parseOptions(int argc, char **argv, ToolOptions &tool,
   if (error.empty() && !tool.timelineFile.empty() &&
       !tool.compile.stopAfter.empty())
     error = "option --timeline names the file '" + tool.timelineFile +
-            "', which needs the Program; expected no --plan-only and no "
-            "--stop-after beside it";
+            "', which needs the Program; expected no --stop-after beside it";
   llvm::SmallString<128> path(tool.input == "-" ? "step.mlir" : tool.input);
   llvm::sys::path::replace_extension(path, "tdm");
   if (tool.output.empty())

@@ -95,7 +95,7 @@ int main(int argc, char **argv) {
   if (!tool.savePlan.empty() &&
       !tandem::writeFile(tool.savePlan, tandem::kPlanFile, program.plan, error))
     return fail(error);
-  if (tool.compile.stopAfter.empty() &&
+  if (tool.compile.stopAfter.empty() && !tool.planOnly &&
       !tandem::writeFile(tool.output, tandem::kProgramFile, program.bytes,
                          error))
     return fail(error);

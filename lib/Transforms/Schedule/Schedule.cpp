@@ -31,8 +31,8 @@ void buildSchedulePipeline(OpPassManager &manager,
   manager.addPass(createCopyHostPass());
   // Last, since which reads cross queues is known only when steps are there.
   add(createPlaceEventsPass());
-  // Says how long the step takes, if the plan was priced for it.
-  add(createTimelinePass());
+  // Holds the schedule to the cost of its plan, if that was priced for it.
+  add(createPriceSchedulePass());
 }
 
 } // namespace tandem

@@ -1,10 +1,10 @@
 // RUN: tandem-opt %s --tandem-place-events --tandem-verify-scheduled | FileCheck %s
-// RUN: tandem-opt %s --tandem-place-events --tandem-timeline 2>&1 | FileCheck %s --check-prefix=REMARK
+// RUN: tandem-opt %s --tandem-place-events --tandem-price-schedule 2>&1 | FileCheck %s --check-prefix=REMARK
 
 // Of each other queue the latest step that is read is awaited, and none that an
 // awaited one has awaited. The two that compute do so beside each other, and
 // are slowed down by what is sent: 2 s of each at half of the speed.
-// REMARK: remark: timeline 5.000000 s
+// REMARK: remark: schedule 5.000000 s
 #mesh = #spmd.mesh<data = 2>
 module attributes {spmd.mesh = #mesh, sched.queues = [#sched.queue<compute>, #sched.queue<comm>, #sched.queue<compute[1]>], spmd.plan = #spmd.plan<prices = <cost = 5.0 : f64, compute_slowdown = 2.0 : f64, collective_slowdown = 1.0 : f64, rates = {}>>} {
   // CHECK-LABEL: func.func @step

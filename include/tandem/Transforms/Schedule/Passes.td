@@ -103,12 +103,12 @@ def PlaceEventsPass : Pass<"tandem-place-events", "::mlir::func::FuncOp"> {
   }];
 }
 
-def TimelinePass : Pass<"tandem-timeline", "::mlir::func::FuncOp"> {
+def PriceSchedulePass : Pass<"tandem-price-schedule", "::mlir::func::FuncOp"> {
   let summary = "Says how long the steps take, by the durations of the plan";
   let description = [{
     Says how long the steps take with the plan's durations
-    (`seconds`), and what the plan costs; nothing without
-    `prices`.
+    (`seconds`), and what the plan costs, which is no less; nothing without
+    `prices`. A simulation of the Program predicts what a step takes.
   }];
 }
 

@@ -1,4 +1,4 @@
-// RUN: tandem-opt %s --pass-pipeline='builtin.module(func.func(tandem-timeline))' --split-input-file --verify-diagnostics -o /dev/null
+// RUN: tandem-opt %s --pass-pipeline='builtin.module(func.func(tandem-price-schedule))' --split-input-file --verify-diagnostics -o /dev/null
 
 // Two seconds of computation beside one of communication, each at half of its
 // speed: after two seconds the collective is done, the computation has one left.
@@ -7,7 +7,7 @@
 
 #mesh = #spmd.mesh<data = 2>
 module attributes {spmd.mesh = #mesh, spmd.plan = #spmd.plan<prices = <cost = 8.0 : f64, compute_slowdown = 2.0 : f64, collective_slowdown = 2.0 : f64, rates = {}>>} {
-  // expected-remark @+1 {{timeline 7.000000 s, cost of the plan 8.000000 s}}
+  // expected-remark @+1 {{schedule 7.000000 s, cost of the plan 8.000000 s}}
   func.func @step(%x: tensor<4xf64>) -> tensor<4xf64> {
     %a, %ea = sched.step on compute stage 0 strand 0 {
       %0 = nn.neg %x {nn.id = 0 : i64, nn.strand = 0 : i64, spmd.plan = #spmd.plan<seconds = 1.0>} : (tensor<4xf64>) -> tensor<4xf64>
@@ -34,7 +34,7 @@ module attributes {spmd.mesh = #mesh, spmd.plan = #spmd.plan<prices = <cost = 8.
 
 #mesh = #spmd.mesh<a = 2, b = 2>
 module attributes {spmd.mesh = #mesh, spmd.plan = #spmd.plan<prices = <cost = 1.0 : f64, compute_slowdown = 1.5 : f64, collective_slowdown = 1.5 : f64, rates = {}>>} {
-  // expected-remark @+1 {{timeline 6.000000 s, cost of the plan 1.000000 s}}
+  // expected-remark @+1 {{schedule 6.000000 s, cost of the plan 1.000000 s}}
   func.func @step(%x: tensor<4xf64>) -> (tensor<4xf64>, tensor<4xf64>) {
     %a, %ea = sched.step on compute stage 0 strand 0 {
       %0 = nn.neg %x {nn.id = 0 : i64, spmd.plan = #spmd.plan<seconds = 2.0>} : (tensor<4xf64>) -> tensor<4xf64>

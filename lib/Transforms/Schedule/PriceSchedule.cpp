@@ -1,9 +1,14 @@
-//===- Timeline.cpp - duration of a schedule ------------------------------===//
+//===- PriceSchedule.cpp - a schedule by the prices of its plan -----------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// Whether a schedule keeps what its plan promised: its steps, by the durations
+// that the plan counted, take no longer than the plan costs. What a step takes
+// is a simulation of the Program (docs/rationale/simulation.md), which has
+// other commands: kernels of many operators.
 //
 // Queues work off their steps in order; a step begins when the events that it
 // awaits have happened. While some compute and some communicate, computation
@@ -26,7 +31,7 @@
 #include <set>
 
 namespace tandem {
-#define GEN_PASS_DEF_TIMELINEPASS
+#define GEN_PASS_DEF_PRICESCHEDULEPASS
 #include "tandem/Transforms/Schedule/Passes.h.inc"
 } // namespace tandem
 
@@ -45,9 +50,9 @@ struct Prices {
   double cost = 0, computeSlowdown = 1, collectiveSlowdown = 1;
 };
 
-class TimelineBuilder {
+class ScheduleClock {
 public:
-  TimelineBuilder(Prices prices, func::FuncOp function)
+  ScheduleClock(Prices prices, func::FuncOp function)
       : prices(prices), numbers(function), queues(numbers.size()) {}
   double run(func::FuncOp function);
 
@@ -69,8 +74,8 @@ private:
   double now = 0;
 };
 
-struct TimelinePass
-    : tandem::StepPass<tandem::impl::TimelinePassBase<TimelinePass>> {
+struct PriceSchedulePass
+    : tandem::StepPass<tandem::impl::PriceSchedulePassBase<PriceSchedulePass>> {
   LogicalResult runOnStep(func::FuncOp function) override;
 };
 } // namespace
@@ -89,7 +94,7 @@ static std::optional<Prices> readPrices(func::FuncOp function) {
   return prices;
 }
 
-void TimelineBuilder::addStep(StepOp step) {
+void ScheduleClock::addStep(StepOp step) {
   Work work{step, 0, 0};
   for (Operation &op : step.getBody().front()) {
     spmd::Planned planned = spmd::getPlanned(&op);
@@ -104,7 +109,7 @@ void TimelineBuilder::addStep(StepOp step) {
   queues[numbers.getNumber(step.getQueue())].push_back(work);
 }
 
-bool TimelineBuilder::isReady(const Work &work) const {
+bool ScheduleClock::isReady(const Work &work) const {
   StepOp step = work.step;
   return llvm::all_of(step.getAfter(),
                       [&](Value event) { return happened.contains(event); });
@@ -112,7 +117,7 @@ bool TimelineBuilder::isReady(const Work &work) const {
 
 /// The step that the queue works on; null if it waits or is done. Steps that
 /// take no time end at once.
-Work *TimelineBuilder::getRunning(unsigned queue) {
+Work *ScheduleClock::getRunning(unsigned queue) {
   while (!queues[queue].empty() && isReady(queues[queue].front())) {
     Work &front = queues[queue].front();
     if (front.latency > 0 || front.seconds > 0)
@@ -124,7 +129,7 @@ Work *TimelineBuilder::getRunning(unsigned queue) {
 }
 
 /// What all queues work on. An end on one queue may begin something on another.
-SmallVector<Work *, 2> TimelineBuilder::getRunning() {
+SmallVector<Work *, 2> ScheduleClock::getRunning() {
   while (true) {
     size_t known = happened.size();
     SmallVector<Work *, 2> running;
@@ -146,8 +151,8 @@ static bool isBusy(const Work &work) {
   return computes(work) || work.latency == 0;
 }
 
-double TimelineBuilder::getSpeed(const Work &work,
-                                 ArrayRef<Work *> running) const {
+double ScheduleClock::getSpeed(const Work &work,
+                               ArrayRef<Work *> running) const {
   bool isSlowed = isBusy(work) && llvm::any_of(running, [&](Work *other) {
                     return computes(*other) != computes(work) && isBusy(*other);
                   });
@@ -158,7 +163,7 @@ double TimelineBuilder::getSpeed(const Work &work,
 }
 
 /// Up to the next end of a step, or of a latency.
-void TimelineBuilder::advance(ArrayRef<Work *> running) {
+void ScheduleClock::advance(ArrayRef<Work *> running) {
   SmallVector<double, 2> speeds;
   double span = std::numeric_limits<double>::infinity();
   auto getLeft = [](Work *work) -> double & {
@@ -176,7 +181,7 @@ void TimelineBuilder::advance(ArrayRef<Work *> running) {
   now += span;
 }
 
-double TimelineBuilder::run(func::FuncOp function) {
+double ScheduleClock::run(func::FuncOp function) {
   for (auto step : function.getBody().front().getOps<StepOp>())
     addStep(step);
   while (true) {
@@ -198,12 +203,12 @@ static std::string printSeconds(double seconds) {
   return text;
 }
 
-LogicalResult TimelinePass::runOnStep(func::FuncOp function) {
+LogicalResult PriceSchedulePass::runOnStep(func::FuncOp function) {
   std::optional<Prices> prices = readPrices(function);
   if (!prices)
     return success();
-  double seconds = TimelineBuilder(*prices, function).run(function);
-  function.emitRemark() << "timeline " << printSeconds(seconds)
+  double seconds = ScheduleClock(*prices, function).run(function);
+  function.emitRemark() << "schedule " << printSeconds(seconds)
                         << ", cost of the plan " << printSeconds(prices->cost);
   return success();
 }
