@@ -18,6 +18,8 @@
 #include "tandem_rt/program.h"
 
 #include <nanobind/stl/bind_vector.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/tuple.h>
 
 namespace tandem::python {
 
@@ -250,6 +252,21 @@ void bindCommands(nb::module_ &module) {
   bindList<BufferRef>(module, "BufferRefs");
   bindList<Arena>(module, "Arenas");
 }
+
+/// A run of a command: its place, iteration, begin and end in nanoseconds.
+using Run = std::tuple<uint32_t, uint32_t, int64_t, int64_t>;
+
+MemoryUse memoryOfRuns(const Program &program, int64_t rank,
+                       const std::vector<Run> &runs) {
+  Timeline timeline;
+  for (auto [place, iteration, begin, end] : runs)
+    timeline.events.push_back({.rank = rank,
+                               .command = place,
+                               .iteration = iteration,
+                               .begin = begin,
+                               .end = end});
+  return memoryOf(program, timeline, rank);
+}
 } // namespace
 
 void bindProgram(nb::module_ &module) {
@@ -258,13 +275,18 @@ void bindProgram(nb::module_ &module) {
   bindOperations(module);
   bindCommands(module);
   module.def("write_program", &write, nb::arg("path"), nb::arg("bytes"));
-  nb::class_<HeldSpan>(module, "HeldSpan")
-      .def_ro("bytes", &HeldSpan::bytes)
-      .def_ro("first", &HeldSpan::first)
-      .def_ro("last", &HeldSpan::last)
-      .def_ro("is_replaced", &HeldSpan::isReplaced)
-      .def_ro("from_last", &HeldSpan::fromLast)
-      .def_ro("iterations", &HeldSpan::iterations);
+  nb::class_<HeldValue>(module, "HeldValue")
+      .def_ro("begin", &HeldValue::begin)
+      .def_ro("end", &HeldValue::end)
+      .def_ro("bytes", &HeldValue::bytes)
+      .def_ro("maker", &HeldValue::maker);
+  nb::class_<MemoryUse>(module, "MemoryUse")
+      .def_ro("held", &MemoryUse::held)
+      .def_ro("fixed", &MemoryUse::fixed)
+      .def_ro("peak", &MemoryUse::peak)
+      .def_ro("peak_time", &MemoryUse::peakTime)
+      .def_ro("over_time", &MemoryUse::overTime)
+      .def_ro("values", &MemoryUse::values);
   module.def(
       "program_hash",
       [](nb::bytes bytes) {
@@ -296,7 +318,7 @@ void bindProgram(nb::module_ &module) {
             return isPinned(program, argument.memorySpace);
           },
           nb::arg("argument"))
-      .def("held_spans", &heldSpans, nb::arg("rank"));
+      .def("memory_of", &memoryOfRuns, nb::arg("rank"), nb::arg("runs"));
 }
 
 } // namespace tandem::python

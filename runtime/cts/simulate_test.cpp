@@ -8,6 +8,7 @@
 
 #include "cts/timelines.h"
 #include "sim/fair_share.h"
+#include "tandem_rt/held.h"
 #include "tandem_rt/simulate.h"
 
 #include <algorithm>

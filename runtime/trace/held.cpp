@@ -9,11 +9,28 @@
 #include "tandem_rt/held.h"
 #include "core/access.h"
 
+#include <algorithm>
 #include <map>
+#include <unordered_map>
 
 namespace tandem::rt {
 
 namespace {
+/// Bytes that hold a value from the begin of a command to the end of another
+/// one; both are places in the listing of the rank program.
+struct HeldSpan {
+  int64_t bytes = 0;
+  uint32_t first = 0; ///< Writes the value.
+  uint32_t last = 0;  ///< Reads it last, or writes the next value there.
+  /// `last` writes there: the value ends as it begins.
+  bool isReplaced = false;
+  /// In a Repeat. Of `first`: the last iteration, and not the first one.
+  bool fromLast = false;
+  /// In a Repeat: iterations, from the first on, in which it is made again and
+  /// held for no other one; 0: it is held once, over all of them.
+  int64_t iterations = 0;
+};
+
 /// Bytes from the key of a map to `end`.
 struct Segment {
   int64_t end = 0;
@@ -31,6 +48,8 @@ public:
       : program(program), rank(rank),
         own(program.rankPrograms[program.rankToProgram[size_t(rank)]]),
         arenas(own.arenas.size()) {}
+  /// Values in the order in which they end. Those that share bytes one after
+  /// the other do not overlap.
   std::vector<HeldSpan> run();
 
 private:
@@ -151,10 +170,71 @@ std::vector<HeldSpan> Holder::run() {
       end(begin, segment);
   return std::move(spans);
 }
+
+/// When a command ran, by iteration.
+using Runs = std::map<uint32_t, std::pair<int64_t, int64_t>>;
+
+/// Gives values of a step their times.
+class Clock {
+public:
+  Clock(const Timeline &timeline, int64_t rank) {
+    for (const TraceEvent &event : timeline.events)
+      if (event.rank == rank && event.step == timeline.events.front().step)
+        runs[event.command][event.iteration] = {event.begin, event.end};
+  }
+  void add(const HeldSpan &span, std::vector<HeldValue> &values) const;
+
+private:
+  std::unordered_map<uint32_t, Runs> runs;
+};
+
+void Clock::add(const HeldSpan &span, std::vector<HeldValue> &values) const {
+  auto first = runs.find(span.first), last = runs.find(span.last);
+  if (first == runs.end() || last == runs.end())
+    return;
+  auto addFrom = [&](const std::pair<int64_t, int64_t> &made,
+                     const std::pair<int64_t, int64_t> &read) {
+    values.push_back({made.first, span.isReplaced ? read.first : read.second,
+                      span.bytes, span.first});
+  };
+  if (span.iterations == 0)
+    return addFrom(span.fromLast ? first->second.rbegin()->second
+                                 : first->second.begin()->second,
+                   last->second.rbegin()->second);
+  for (const auto &[iteration, made] : first->second) {
+    auto read = last->second.find(iteration);
+    if (iteration < span.iterations && read != last->second.end())
+      addFrom(made, read->second);
+  }
+}
+
+void addCurve(MemoryUse &use) {
+  std::map<int64_t, int64_t> changes;
+  for (const HeldValue &value : use.values) {
+    changes[value.begin] += value.bytes;
+    changes[value.end] -= value.bytes;
+  }
+  int64_t now = use.peak = use.fixed;
+  for (auto [time, bytes] : changes) {
+    use.overTime.emplace_back(time, now += bytes);
+    if (now > use.peak)
+      use.peak = now, use.peakTime = time;
+  }
+}
 } // namespace
 
-std::vector<HeldSpan> heldSpans(const Program &program, int64_t rank) {
-  return Holder(program, rank).run();
+MemoryUse memoryOf(const Program &program, const Timeline &timeline,
+                   int64_t rank) {
+  MemoryUse use{.held = heldBytes(program, rank)};
+  use.fixed = use.held;
+  for (const Arena &arena :
+       program.rankPrograms[program.rankToProgram[size_t(rank)]].arenas)
+    use.fixed -= arena.bytes;
+  Clock clock(timeline, rank);
+  for (const HeldSpan &span : Holder(program, rank).run())
+    clock.add(span, use.values);
+  addCurve(use);
+  return use;
 }
 
 } // namespace tandem::rt

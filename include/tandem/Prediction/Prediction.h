@@ -20,6 +20,7 @@
 
 #include "tandem/Cost/Cluster.h"
 #include "tandem_rt/command_times.h"
+#include "tandem_rt/held.h"
 #include "tandem_rt/report.h"
 #include "tandem_rt/simulate.h"
 

@@ -9,6 +9,7 @@ from bokeh.plotting import figure
 from ..base.native import native
 from ..errors import TandemError, TimelineError
 from . import text
+from .steps import MILLI
 
 _MOST_POINTS = 4000  # of a curve; the peak is one of them
 _SHOWN = 12
@@ -21,49 +22,18 @@ class Held:
 
     def __init__(self, program, rank, run, starts):
         self.rank = rank
-        spans = program.held_spans(rank)
-        rank_program = program.rank_programs[program.rank_to_program[rank]]
-        self.own = program.held_bytes(rank) - sum(arena.bytes for arena in rank_program.arenas)
-        self._runs = _runs_of(run, starts)
-        pieces = [piece for span in spans for piece in self._times(span)]
-        self._begin, self._end = (np.array([p[i] for p in pieces], dtype=float) for i in (0, 1))
-        self._bytes = np.array([p[2] for p in pieces], dtype=np.int64)
-        self._maker = np.array([p[3] for p in pieces], dtype=np.int64)
-        self._sum()
-
-    def _times(self, span):
-        """(begin, end, bytes, place of the maker) of a value, once or in each iteration."""
-        first, last = self._runs.get(span.first), self._runs.get(span.last)
-        if not first or not last:
-            return
-        end = 0 if span.is_replaced else 1
-        if span.iterations:
-            for iteration in range(span.iterations):
-                if iteration in first and iteration in last:
-                    yield first[iteration][0], last[iteration][end], span.bytes, span.first
-        else:
-            made = max(first) if span.from_last else min(first)
-            yield first[made][0], last[max(last)][end], span.bytes, span.first
-
-    def _sum(self):
-        """The curve. What ends at a time makes room for what begins then."""
-        times = np.concatenate([self._begin, self._end])
-        changes = np.concatenate([self._bytes, -self._bytes])
-        order = np.lexsort((changes, times))
-        times, held = times[order], self.own + np.cumsum(changes[order])
-        last = np.append(times[1:] != times[:-1], True)[: len(times)]
-        self.times, self.bytes = times[last], held[last]
-        peak = int(np.argmax(self.bytes)) if len(self.bytes) else 0
-        self.peak = int(self.bytes[peak]) if len(self.bytes) else self.own
-        self.peak_time = float(self.times[peak]) if len(self.bytes) else 0.0
+        use = program.memory_of(rank, _runs_of(run, starts))
+        self.own, self.peak, self.peak_time = use.fixed, use.peak, use.peak_time * MILLI
+        self.times, self.bytes = (np.array([p[i] for p in use.over_time]) for i in (0, 1))
+        self.times = self.times * MILLI
+        self._at_peak = [v for v in use.values if v.begin <= use.peak_time < v.end]
 
     def at_peak(self):
         """{place of the maker: (values, bytes)}."""
-        held = (self._begin <= self.peak_time) & (self._end > self.peak_time)
         result = defaultdict(lambda: [0, 0])
-        for place, size in zip(self._maker[held], self._bytes[held], strict=True):
-            result[int(place)][0] += 1
-            result[int(place)][1] += int(size)
+        for value in self._at_peak:
+            result[value.maker][0] += 1
+            result[value.maker][1] += value.bytes
         return result
 
     def curve(self):
@@ -79,14 +49,10 @@ class Held:
 
 
 def _runs_of(run, starts):
-    """{place: {iteration: (begin, end)}} of the commands of a rank."""
-    runs = defaultdict(dict)
-    places = run.command - starts[run.program]
-    for place, iteration, begin, end in zip(
-        places.tolist(), run.iteration.tolist(), run.begin.tolist(), run.end.tolist(), strict=True
-    ):
-        runs[place][iteration] = begin, end
-    return runs
+    """Place, iteration, begin and end of the commands of a rank, in nanoseconds."""
+    times = (np.rint(time / MILLI).astype(np.int64) for time in (run.begin, run.end))
+    columns = (run.command - starts[run.program], run.iteration, *times)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def read_program(path, expected):

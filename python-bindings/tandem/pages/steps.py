@@ -10,7 +10,7 @@ from .styles import style_of
 
 # Above this a browser needs more than some seconds, and the page more than 10 MB.
 MOST_EVENTS = 100_000
-_MILLI = 1e-6  # of a nanosecond
+MILLI = 1e-6  # of a nanosecond
 
 
 class Commands:
@@ -52,7 +52,7 @@ def _without_launches(idle):
 
 
 def _times(table):
-    return tuple(np.asarray(table[key], dtype=np.float64) * _MILLI for key in ("begin", "end"))
+    return tuple(np.asarray(table[key], dtype=np.float64) * MILLI for key in ("begin", "end"))
 
 
 class StepTimes:

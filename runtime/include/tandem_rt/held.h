@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What a rank holds in its arenas, value by value. What it holds for the whole
-// step, arguments, results and constants, is not among these.
+// What a rank holds over a step: value by value what lies in its arenas, and
+// what it holds for the whole step: arguments, results and constants.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,27 +15,34 @@
 #define TANDEM_RT_HELD_H
 
 #include "tandem_rt/program.h"
+#include "tandem_rt/timeline.h"
 
 namespace tandem::rt {
 
-/// Bytes that hold a value from the begin of a command to the end of another
-/// one; both are places in the listing of the rank program.
-struct HeldSpan {
+/// Bytes of an arena that hold a value, from the begin of the command that
+/// makes it to the end of the last one that reads it. Times in nanoseconds.
+struct HeldValue {
+  int64_t begin = 0, end = 0;
   int64_t bytes = 0;
-  uint32_t first = 0; ///< Writes the value.
-  uint32_t last = 0;  ///< Reads it last, or writes the next value there.
-  /// `last` writes there: the value ends as it begins.
-  bool isReplaced = false;
-  /// In a Repeat. Of `first`: the last iteration, and not the first one.
-  bool fromLast = false;
-  /// In a Repeat: iterations, from the first on, in which it is made again and
-  /// held for no other one; 0: it is held once, over all of them.
-  int64_t iterations = 0;
+  uint32_t maker = 0; ///< Its place in the listing of the rank program.
 };
 
-/// Of `rank`, in the order in which they end. Values that share bytes one
-/// after the other do not overlap.
-std::vector<HeldSpan> heldSpans(const Program &program, int64_t rank);
+/// Bytes of a rank over a step.
+struct MemoryUse {
+  /// What is allocated for it, and what of this is no arena.
+  int64_t held = 0, fixed = 0;
+  /// Most bytes in use, `fixed` included, and since when, in nanoseconds.
+  int64_t peak = 0, peakTime = 0;
+  /// Bytes in use from a time on, ascending. What ends at a time makes room for
+  /// what begins then.
+  std::vector<std::pair<int64_t, int64_t>> overTime = {};
+  std::vector<HeldValue> values = {};
+};
+
+/// Of the first step of `timeline`. Values of commands that have no event are
+/// left out.
+MemoryUse memoryOf(const Program &program, const Timeline &timeline,
+                   int64_t rank);
 
 } // namespace tandem::rt
 

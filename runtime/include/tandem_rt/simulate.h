@@ -70,7 +70,8 @@ public:
   /// beside computation.
   double computationSlowdown = 1, movementSlowdown = 1;
   uint32_t numLinks = 0;
-  std::string from = {}; ///< Where the times come from, for people.
+  std::string from = {};    ///< Where the times come from, for people.
+  std::string machine = {}; ///< That they were measured on; empty: not known.
 };
 
 struct SimulationOptions {
@@ -105,18 +106,6 @@ struct Simulated {
 /// An error for a listing whose queues wait for what never comes.
 Expected<Simulated> simulate(const TimelineHead &head, const Machine &machine,
                              const SimulationOptions &options = {});
-
-/// Bytes of a rank over the first step of a timeline.
-struct MemoryUse {
-  /// What is allocated for it, and what of this is no arena.
-  int64_t held = 0, fixed = 0;
-  /// Most bytes in use, `fixed` included, and since when, in nanoseconds.
-  int64_t peak = 0, peakTime = 0;
-  /// Bytes in use from a time on, ascending.
-  std::vector<std::pair<int64_t, int64_t>> overTime = {};
-};
-MemoryUse memoryOf(const Program &program, const Timeline &timeline,
-                   int64_t rank);
 
 } // namespace tandem::rt
 
