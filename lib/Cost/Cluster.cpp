@@ -483,9 +483,11 @@ void Reader::readMeasured(const TextNode &node) {
 std::optional<Cluster> Reader::read(const TextNode &root) {
   if (!isMapping(root, "a cluster: 'name', 'kinds', 'nodes', 'link'"))
     return std::nullopt;
-  checkKeys(root, {"name", "kinds", "nodes", "link", "interference", "piece",
-                   "measured"});
+  checkKeys(root, {"name", "machine", "kinds", "nodes", "link", "interference",
+                   "piece", "measured"});
   cluster.name = getWord(root, "name", "the cluster's name");
+  if (root.find("machine"))
+    cluster.machine = getWord(root, "machine", "a machine's name");
   if (const TextNode *kinds = require(root, "kinds", "kinds of devices"))
     readKinds(*kinds);
   if (const TextNode *nodes = require(root, "nodes", "a list of nodes"))

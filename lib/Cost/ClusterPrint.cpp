@@ -120,7 +120,10 @@ static void printMeasured(std::ostream &out, const Cluster &cluster) {
 
 std::string tandem::cost::print(const Cluster &cluster) {
   std::ostringstream out;
-  out << "name: " << quote(cluster.name) << "\nkinds:\n";
+  out << "name: " << quote(cluster.name) << "\n";
+  if (!cluster.machine.empty())
+    out << "machine: " << quote(cluster.machine) << "\n";
+  out << "kinds:\n";
   for (const DeviceKind &kind : cluster.kinds)
     ::print(out, kind);
   out << "nodes:\n";

@@ -34,6 +34,7 @@ ClusterMachine::make(const Program &program, const cost::Cluster &cluster,
   if (1 / cluster.computeSlowdown + 1 / cluster.collectiveSlowdown <= 1)
     machine->computationSlowdown = machine->movementSlowdown = 2;
   machine->from = "planned: cluster '" + cluster.name + "'";
+  machine->machine = cluster.machine;
   return machine;
 }
 

@@ -173,6 +173,7 @@ Expected<CommandTimes> priceProgram(const Program &program,
   if (!error.empty() || !priceMesh(cluster, mesh, error))
     return Status::error(error);
   CommandTimes times{hash, "planned: cluster '" + cluster.name + "'"};
+  times.machine = cluster.machine;
   times.computationSlowdown = cluster.computeSlowdown;
   times.collectiveSlowdown = cluster.collectiveSlowdown;
   for (size_t i = 0; i < program.rankPrograms.size(); ++i)

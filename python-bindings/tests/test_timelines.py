@@ -122,6 +122,28 @@ def test_predictions_stand_beside(recorded, tmp_path):
         step.report(predicted=other)
 
 
+def write_named(path, target, machine):
+    timeline = json.loads(path.read_text())
+    assert timeline["tandem"]["machine"].endswith(" processors")
+    timeline["tandem"]["machine"] = machine
+    target.write_text(json.dumps(timeline))
+    return target
+
+
+def test_a_profile_of_another_machine_is_a_warning(recorded, tmp_path):
+    step, path = recorded
+    table = write_table(step, tmp_path / "table.json", lambda table: table.update(machine="A"))
+    here, there = (write_named(path, tmp_path / f"{name}.json", name) for name in ("A", "B"))
+    assert tandem.report(here, predicted=table)["warning"] is None
+    assert "warning" not in str(tandem.report(here, predicted=table))
+    report = tandem.report(there, predicted=table)
+    words = "predicted by a profile of another machine, 'A', than ran the step, 'B'"
+    assert report["warning"] == words and f"\nwarning: {words}\n" in str(report)
+    # Who wrote a table by hand, or had no profile, names none.
+    other = write_table(step, tmp_path / "other.json")
+    assert tandem.report(there, predicted=other)["warning"] is None
+
+
 def test_a_picture_has_all_that_takes_time(recorded, tmp_path):
     _, path = recorded
     tandem.picture(path, tmp_path / "step.svg", step=2, ranks=[1])

@@ -6,6 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "core/text.h"
+#include "tandem_rt/machine.h"
 #include "tandem_rt/program.h"
 
 #include <algorithm>
@@ -13,6 +15,7 @@
 #include <map>
 #include <set>
 #include <sstream>
+#include <unistd.h>
 
 namespace tandem::rt {
 
@@ -30,18 +33,20 @@ const std::map<std::string, std::string> &linuxNames() {
   return names;
 }
 
-std::set<std::string> readHostFlags() {
+/// What Linux says of the first CPU; empty: nothing.
+std::string readEntry(std::string_view name) {
   std::ifstream file("/proc/cpuinfo");
-  std::string line;
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with(name))
+      return line.substr(std::min(line.find(':') + 2, line.size()));
+  return "";
+}
+
+std::set<std::string> readHostFlags() {
   std::set<std::string> flags;
-  while (std::getline(file, line)) {
-    if (line.rfind("flags", 0) != 0)
-      continue;
-    std::istringstream words(line.substr(line.find(':') + 1));
-    for (std::string word; words >> word;)
-      flags.insert(plainName(word));
-    break;
-  }
+  std::istringstream words(readEntry("flags"));
+  for (std::string word; words >> word;)
+    flags.insert(plainName(word));
   return flags;
 }
 } // namespace
@@ -58,6 +63,15 @@ missingCpuFeatures(const std::vector<std::string> &required) {
       missing.push_back(feature);
   }
   return missing;
+}
+
+std::string cpuName() {
+  std::string name = readEntry("model name");
+  return name.empty() ? "unknown CPU" : name;
+}
+
+std::string machineName() {
+  return concat(cpuName(), ", ", sysconf(_SC_NPROCESSORS_CONF), " processors");
 }
 
 } // namespace tandem::rt

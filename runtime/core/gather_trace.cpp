@@ -8,6 +8,7 @@
 
 #include "core/session_impl.h"
 #include "core/text.h"
+#include "tandem_rt/machine.h"
 #include "tandem_rt/new_file.h"
 #include "tandem_rt/timeline.h"
 
@@ -155,6 +156,7 @@ void Gatherer::passOn(int64_t rank, TimelineWriter *writer) {
 
 TimelineHead Gatherer::makeHead() const {
   TimelineHead head = headOf(program, hash);
+  head.machine = machineName();
   for (int64_t rank = 0; rank < program.numRanks(); ++rank) {
     const Part &part = parts[size_t(rank)];
     bool isMissing = std::any_of(

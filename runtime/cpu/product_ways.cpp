@@ -9,9 +9,9 @@
 #include "cpu/product_ways.h"
 #include "core/kept.h"
 #include "core/text.h"
+#include "tandem_rt/machine.h"
 
 #include <algorithm>
-#include <fstream>
 
 #include <oneapi/dnnl/dnnl.hpp>
 
@@ -23,14 +23,6 @@ constexpr double kLeastFlops = 1 << 24;
 
 constexpr std::string_view kNames[kNumProductWays] = {"plain", "packed-a",
                                                       "packed-b", "packed"};
-
-std::string cpuName() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);)
-    if (line.rfind("model name", 0) == 0)
-      return line.substr(std::min(line.find(':') + 2, line.size()));
-  return "unknown CPU";
-}
 
 void append(std::string &text, const Shape &numbers) {
   for (int64_t number : numbers)

@@ -556,6 +556,7 @@ Status Engine::runStep() {
 Simulated Engine::finish() {
   result.timeline.head = head;
   result.timeline.head.predictedFrom = machine.from;
+  result.timeline.head.machine = machine.machine;
   result.timeline.head.clocks.clear();
   return std::move(result);
 }

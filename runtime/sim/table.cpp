@@ -25,7 +25,7 @@ public:
     computationSlowdown = times.computationSlowdown;
     movementSlowdown = times.collectiveSlowdown;
     numLinks = uint32_t(2 * head.numRanks());
-    from = times.from;
+    from = times.from, machine = times.machine;
   }
 
   double secondsOf(const RankCommand &command) const override {

@@ -8,6 +8,7 @@
 
 #include "tandem_rt/command_times.h"
 #include "core/text.h"
+#include "tandem_rt/machine.h"
 #include "tandem_rt/new_file.h"
 #include "tandem_rt/timeline.h"
 
@@ -84,7 +85,7 @@ double takeMedian(std::vector<int64_t> &nanoseconds) {
 Expected<CommandTimes> measuredTimes(const Program &program,
                                      const std::string &hash,
                                      const Trace &trace) {
-  CommandTimes times{hash, "measured"};
+  CommandTimes times{hash, "measured", machineName()};
   std::vector<std::vector<std::vector<int64_t>>> samples;
   for (const RankProgram &rankProgram : program.rankPrograms)
     samples.emplace_back(rankProgram.listing().size());
@@ -194,8 +195,10 @@ Expected<CommandTimes> readTimes(const std::string &path) {
                                             : "latency",
                              "' to be a list with an object per rank program, "
                              "from ids of commands to seconds"));
+  json machine = root.value("machine", json(""));
   return CommandTimes{root["program"],
                       root["from"],
+                      machine.is_string() ? machine.get<std::string>() : "",
                       std::move(*seconds),
                       std::move(*collectives),
                       std::move(*latency),
@@ -206,6 +209,7 @@ Expected<CommandTimes> readTimes(const std::string &path) {
 Status writeTimes(const CommandTimes &times, const std::string &path) {
   json root = {{"program", times.program},
                {"from", times.from},
+               {"machine", times.machine},
                {"seconds", tableToJson(times.seconds)}};
   if (!times.collectives.empty()) {
     root["collectives"] = tableToJson(times.collectives);

@@ -235,6 +235,8 @@ void TimelineReader::readHead(const json &object) {
   result.head.program = fields.text("program");
   if (fields.has("predicted_from"))
     result.head.predictedFrom = fields.text("predicted_from");
+  if (fields.has("machine"))
+    result.head.machine = fields.text("machine");
   readRanks(fields);
   for (const json &clock : fields.list("clocks"))
     readClock(clock);

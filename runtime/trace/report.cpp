@@ -455,8 +455,18 @@ Expected<Report> Reporter::run() {
 // Predictions
 //===----------------------------------------------------------------------===//
 
+std::string compareMachines(const TimelineHead &own,
+                            const TimelineHead &predicted) {
+  if (own.machine.empty() || predicted.machine.empty() ||
+      own.machine == predicted.machine)
+    return "";
+  return concat("predicted by a profile of another machine, '",
+                predicted.machine, "', than ran the step, '", own.machine, "'");
+}
+
 void addPrediction(Report &report, const Report &predicted) {
   report.predictedFrom = predicted.head.predictedFrom;
+  report.warning = compareMachines(report.head, predicted.head);
   report.predicted = predicted.total;
   std::map<int64_t, const RankReport *> ranks;
   std::map<CommandName, const CollectiveReport *> collectives;

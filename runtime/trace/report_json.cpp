@@ -102,6 +102,7 @@ std::string printJson(const Report &report) {
       {"clock_error", error < 0 ? json() : json(double(error) * 1e-9)},
       {"predicted_from",
        report.predictedFrom.empty() ? json() : json(report.predictedFrom)},
+      {"warning", report.warning.empty() ? json() : json(report.warning)},
       {"pipe_axis", report.pipeAxis.empty() ? json() : json(report.pipeAxis)},
       {"total", describe(report.total, report.predicted)}};
   for (const char *list : {"missing", "steps", "ranks", "points", "edges",

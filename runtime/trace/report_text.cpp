@@ -149,6 +149,8 @@ void TextPrinter::printTimes() {
     double ratio = report.predicted->seconds / report.total.seconds;
     add("predicted from ", report.predictedFrom, ": ",
         format("%+.1f %%", 100 * (ratio - 1)), " of the measured step");
+    if (!report.warning.empty())
+      add("warning: ", report.warning);
   }
 }
 

@@ -67,6 +67,7 @@ json describe(const TimelineHead &head) {
           {"program", head.program},
           {"predicted", !head.predictedFrom.empty()},
           {"predicted_from", head.predictedFrom},
+          {"machine", head.machine},
           {"mesh", mesh},
           {"queues", queues},
           {"rank_to_program", head.rankToProgram},

@@ -8,6 +8,7 @@
 #include "profile.h"
 #include "collectives.h"
 #include "tandem/Device/Gpu.h"
+#include "tandem_rt/machine.h"
 #include "tandem_rt/new_file.h"
 #include <cmath>
 #include <cstdio>
@@ -92,6 +93,7 @@ Profiler::Profiler(const Options &options, std::optional<rt::Processes> job,
     besideSize = 256, besideBytes = 1 << 20;
   }
   cluster.name = options.name;
+  cluster.machine = rt::machineName();
   cluster.kinds.resize(1);
   cluster.kinds[0].name = "rank";
 }

@@ -125,6 +125,7 @@ struct NodeLinks {
 
 struct Cluster {
   std::string name;
+  std::string machine = {}; ///< That it was measured on; empty: not known.
   std::vector<DeviceKind> kinds;
   /// In the order in which ranks are dealt out: node by node.
   std::vector<NodeGroup> nodes;

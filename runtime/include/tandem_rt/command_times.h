@@ -33,6 +33,7 @@ namespace tandem::rt {
 struct CommandTimes {
   std::string program = {}; ///< programHash() of the Program's bytes.
   std::string from = {};    ///< Where the times come from, for people.
+  std::string machine = {}; ///< That they were measured on; empty: not known.
   /// By rank program: seconds by the id of each computing command.
   using Table = std::vector<std::map<uint32_t, double>>;
   Table seconds = {};

@@ -116,6 +116,8 @@ struct Report {
   TimelineHead head = {}; ///< Without commands.
   std::vector<MissingRank> missing = {};
   std::string predictedFrom = {}; ///< Empty: nothing is predicted.
+  /// Empty: nothing is wrong with the prediction.
+  std::string warning = {};
   StepTimes total = {};
   std::optional<StepTimes> predicted = {};
   std::vector<StepReport> steps = {};

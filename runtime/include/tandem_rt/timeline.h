@@ -87,6 +87,9 @@ struct TimelineHead {
   std::string program = {}; ///< Content hash.
   /// What a prediction was made from; empty: measured.
   std::string predictedFrom = {};
+  /// Of process 0, or that a prediction's times were measured on; empty: not
+  /// known.
+  std::string machine = {};
   std::vector<Axis> mesh = {};
   std::vector<Queue> queues = {};
   std::vector<uint32_t> rankToProgram = {};
