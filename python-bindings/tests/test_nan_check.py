@@ -16,6 +16,18 @@ def log_of_relu(model, x):
     return model(x).relu().log().square().mean()
 
 
+def overflowing(model, x):
+    return model(x).square().mean() + (x * 1e37).sum()  # 2.4e38 on each rank
+
+
+def test_a_sum_over_ranks_that_overflows_is_named(monkeypatch):
+    monkeypatch.setenv("TANDEM_CHECK", "nan")
+    batch = torch.ones(8, 6)
+    step = compiled(overflowing, batch)
+    with pytest.raises(tandem.RunError, match=r"'all_reduce.*makes inf .*from finite operands"):
+        step(batch)
+
+
 def masked(model, x):
     scores = model(x).masked_fill(x[:, :4] > 0.5, float("-inf"))
     return scores.softmax(-1).square().mean()

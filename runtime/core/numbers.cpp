@@ -32,6 +32,12 @@ Expected<bool> isNumberCheckAsked() {
   return true;
 }
 
+bool sumsOverRanks(const Command &command) {
+  const auto *op = std::get_if<Collective>(&command.operation);
+  return op && (op->kind == CollectiveKind::AllReduce ||
+                op->kind == CollectiveKind::ReduceScatter);
+}
+
 namespace {
 template <typename T> double load(const std::vector<char> &data, int64_t i) {
   T value;
@@ -59,13 +65,13 @@ bool isNumber(const Access &access) {
          *access.type != ElementType::F16 && access.ref->bytes;
 }
 
-/// What moves numbers, or sums those of other ranks.
+/// What makes numbers, and does not only move them.
 bool isLookedAt(const Command &command) {
   const Operation &op = command.operation;
   return std::holds_alternative<Launch>(op) ||
          std::holds_alternative<Gemm>(op) ||
          std::holds_alternative<Attention>(op) ||
-         std::holds_alternative<Convolution>(op);
+         std::holds_alternative<Convolution>(op) || sumsOverRanks(command);
 }
 
 /// A constant of the kernel that is not finite may be what it writes: of a

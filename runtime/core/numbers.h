@@ -27,8 +27,12 @@ Expected<bool> isNumberCheckAsked();
 /// What an option or TANDEM_CHECK may be: "nan".
 Status checkKindOfCheck(std::string_view name, std::string_view value);
 
-/// Around one run of one command. Collectives and transfers are not looked at:
-/// what other ranks give is not known here.
+/// Whether it sums what other ranks give, so that finite operands of this one
+/// do not say where a number comes from that is not.
+bool sumsOverRanks(const Command &command);
+
+/// Around one run of one command. Of movements sums alone are looked at, by all
+/// members together.
 class NumberCheck {
 public:
   /// Copies the bytes of a reference to the host.
@@ -36,6 +40,9 @@ public:
 
   /// Before the command.
   Status begin(const Command &command, const Fetch &fetch);
+  /// Whether an operand is not finite, here or, by `taint`, on another member.
+  bool hasTaint() const { return isTainted; }
+  void taint() { isTainted = true; }
   /// After it. The error says which element of what it wrote is not finite, and
   /// what the operands were.
   Status end(const Fetch &fetch);

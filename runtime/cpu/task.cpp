@@ -284,13 +284,25 @@ struct Maker {
 };
 } // namespace
 
-/// Looks at what a command reads and writes.
 namespace {
+/// Looks at what a command reads and writes; of a sum over ranks with the other
+/// members, `group`.
 class WatchedTask final : public Task {
 public:
   WatchedTask(const TaskContext &context, const Command &command,
-              std::unique_ptr<Task> task)
-      : memory(context.memory), command(command), task(std::move(task)) {}
+              std::unique_ptr<Task> task, std::unique_ptr<Communicator> group)
+      : memory(context.memory), command(command), task(std::move(task)),
+        group(std::move(group)) {
+    if (!this->group)
+      return;
+    const std::vector<uint32_t> &axes = groupAxes(command.operation);
+    taints.resize(context.program.group(axes, context.rank).size());
+    exchange = {.kind = CollectiveKind::AllGather,
+                .axes = axes,
+                .type = ElementType::I32,
+                .shape = {1},
+                .concatDim = 0};
+  }
 
   Status run(int64_t iteration) override {
     auto fetch = [&](const BufferRef &ref, char *to) {
@@ -298,26 +310,46 @@ public:
       return Status::success();
     };
     Status status = check.begin(command, fetch);
+    if (status.ok() && group)
+      status = shareTaint();
     if (status.ok())
       status = task->run(iteration);
     return status.ok() ? check.end(fetch) : status;
   }
 
 private:
+  Status shareTaint() {
+    int32_t mine = check.hasTaint();
+    Status status = group->run(exchange, &mine, taints.data());
+    for (int32_t taint : taints)
+      if (status.ok() && taint)
+        check.taint();
+    return status;
+  }
+
   const RankMemory &memory;
   const Command &command;
   const std::unique_ptr<Task> task;
+  const std::unique_ptr<Communicator> group;
+  Collective exchange;
+  std::vector<int32_t> taints;
   NumberCheck check;
 };
 } // namespace
 
 Expected<std::unique_ptr<Task>> makeTask(const TaskContext &context,
                                          const Command &command) {
-  auto task = std::visit(Maker{context, command}, command.operation);
+  Maker maker{context, command};
+  auto task = std::visit(maker, command.operation);
   if (!task.ok() || !context.checksNumbers)
     return task;
-  return std::unique_ptr<Task>(
-      std::make_unique<WatchedTask>(context, command, std::move(*task)));
+  Expected<std::unique_ptr<Communicator>> group(nullptr);
+  if (sumsOverRanks(command))
+    group = maker.connect(groupAxes(command.operation));
+  if (!group.ok())
+    return group.status();
+  return std::unique_ptr<Task>(std::make_unique<WatchedTask>(
+      context, command, std::move(*task), std::move(*group)));
 }
 
 Expected<std::unique_ptr<Task>>

@@ -94,18 +94,23 @@ Status Enqueuer::settle(const Rank &rank, const Entry &entry,
   return status.ok() ? status : hooks->blame(rank, entry, status);
 }
 
+/// Names the command in what `hook` finds.
+Status
+Enqueuer::look(const std::function<Status(const Rank &, const Entry &)> &hook,
+               const Rank &rank, const Entry &entry) const {
+  Status status = hook ? hook(rank, entry) : Status::success();
+  return status.ok() ? status : hooks->blame(rank, entry, status);
+}
+
 Status Enqueuer::enqueue(Rank &rank, Entry &entry) {
   rank.begun[rank.next] = true;
   if (entry.together.size() > 1 || entry.hasTurn)
     return meet(rank, entry);
-  Status status;
-  if (hooks->before)
-    status = hooks->before(rank, entry);
+  Status status = look(hooks->before, rank, entry);
   if (status.ok())
     status = settle(rank, entry, enqueueAlone(rank, entry));
-  if (status.ok() && hooks->behind)
-    if (status = hooks->behind(rank, entry); !status.ok())
-      status = hooks->blame(rank, entry, status);
+  if (status.ok())
+    status = look(hooks->behind, rank, entry);
   if (status.ok())
     stepOver(rank.entries, rank.next, rank.iteration);
   return status;
@@ -148,9 +153,20 @@ Status Enqueuer::goOnTogether(const Entry &entry) {
   std::vector<Rank *> members;
   for (size_t place : entry.together)
     members.push_back(ranks[place].get());
-  Status status = enqueueTogether(members);
+  Status status;
+  auto lookAll = [&](const auto &hook) {
+    for (Rank *member : members)
+      if (status.ok())
+        status = look(hook, *member, member->entries[member->next]);
+  };
+  lookAll(hooks->before);
+  if (hooks->join)
+    hooks->join(entry);
+  if (status.ok())
+    status = enqueueTogether(members);
   for (Rank *member : members)
     status = settle(*member, member->entries[member->next], status);
+  lookAll(hooks->behind);
   for (Rank *member : members) {
     member->isWaiting = false;
     if (status.ok())

@@ -39,9 +39,12 @@ public:
     /// Called behind each command with its stream, where given: to wait for it,
     /// so that what it does is its own error.
     std::function<Status(CUstream)> settle = {};
-    /// Called before each command of one rank alone, and behind what settles
-    /// it, where given: to look at what it reads and writes.
+    /// Called before each command, and behind what settles it, where given: to
+    /// look at what it reads and writes.
     std::function<Status(const Rank &, const Entry &)> before = {}, behind = {};
+    /// Called where all ranks here that do a command together have looked at
+    /// it.
+    std::function<void(const Entry &)> join = {};
   };
   Status enqueueStep(const Hooks &hooks);
 
@@ -56,6 +59,8 @@ private:
   Expected<bool> advance(Rank &rank);
   Status enqueue(Rank &rank, Entry &entry);
   Status settle(const Rank &rank, const Entry &entry, Status status) const;
+  Status look(const std::function<Status(const Rank &, const Entry &)> &hook,
+              const Rank &rank, const Entry &entry) const;
   Status enqueueAlone(Rank &rank, Entry &entry);
   Status meet(Rank &rank, Entry &entry);
   Status takeTurns();

@@ -59,6 +59,8 @@ private:
   Status wait(CUstream stream);
   bool waitsForEach() const;
   NumberCheck::Fetch fetchFrom(const Rank &rank);
+  Status beginCheck(const Rank &rank, const Entry &entry);
+  void joinTaint(const Entry &entry);
   Status findRefusal() const;
   Status findReport() const;
   Status fail(const Status &status);
@@ -244,11 +246,12 @@ Status CudaExecutor::enqueue(StreamTimes *times) {
     hooks.settle = [this](CUstream stream) { return wait(stream); };
   if (context.options.checksNumbers) {
     hooks.before = [this](const Rank &rank, const Entry &entry) {
-      return numbers[rank.number].begin(*entry.command, fetchFrom(rank));
+      return beginCheck(rank, entry);
     };
     hooks.behind = [this](const Rank &rank, const Entry &) {
       return numbers[rank.number].end(fetchFrom(rank));
     };
+    hooks.join = [this](const Entry &entry) { joinTaint(entry); };
   }
   return enqueuer->enqueueStep(hooks);
 }
@@ -277,6 +280,27 @@ Status CudaExecutor::launchGraph() {
     rank->begun.assign(rank->entries.size(), true);
   Status status = gpu->getCallers().comeBefore(enqueuer->origin());
   return status.ok() ? graph.launch(enqueuer->origin()) : status;
+}
+
+/// A sum with members in other processes has operands that are not known here.
+Status CudaExecutor::beginCheck(const Rank &rank, const Entry &entry) {
+  NumberCheck &check = numbers[rank.number];
+  Status status = check.begin(*entry.command, fetchFrom(rank));
+  const std::vector<uint32_t> &axes = groupAxes(entry.command->operation);
+  if (sumsOverRanks(*entry.command) &&
+      program.group(axes, rank.number).size() > entry.together.size())
+    check.taint();
+  return status;
+}
+
+/// What a member gives that is not finite is no fault of the sum.
+void CudaExecutor::joinTaint(const Entry &entry) {
+  bool isTainted = false;
+  for (size_t place : entry.together)
+    isTainted |= numbers[ranks[place]->number].hasTaint();
+  for (size_t place : entry.together)
+    if (isTainted)
+      numbers[ranks[place]->number].taint();
 }
 
 NumberCheck::Fetch CudaExecutor::fetchFrom(const Rank &rank) {
