@@ -2,13 +2,19 @@
 
 import json
 import re
+import subprocess
+import time
 
+import matrix
 import pytest
 import tandem
 import torch
 from selenium import webdriver
 from selenium.webdriver.common.actions.action_builder import ActionBuilder
 from tandem.__main__ import main
+from tandem.capture.model_file import load_model_file
+from tandem.session.compile import compile_module
+from tandem.verify.reference import find_tool
 from test_timelines import write_table
 
 WAIT = """
@@ -197,6 +203,62 @@ def test_a_pipeline_has_points_and_edges(tmp_path):
     assert all(row[1].endswith(" %") and row[3].endswith("s") and row[4] for row in points)
     sent = [f"{4 * 2 * 16 * 4} B", "4"]
     assert rows_of(text, "edge") == [["0 to 1", *sent], ["1 to 0", *sent]]
+
+
+# Bars that are drawn and bars that there are, of the lowest figure with bars, and whether tandemSeen finds those that
+# are drawn.
+DRAWN = """
+const plot = Bokeh.documents[0].roots().filter(root => root.renderers?.some(bar => bar.data_source.data.lane)).at(-1);
+const bars = plot.renderers, count = bars.map(bar => bar.data_source.data.left.length);
+const found = bars.map(bar => tandemSeen(bar.data_source.data, plot.x_range, 2000));
+const drawn = bars.map(bar => [...bar.view.filter.indices]);
+const sum = numbers => numbers.reduce((a, b) => a + b, 0);
+return [sum(drawn.map(each => each.length)), sum(count), JSON.stringify(found) === JSON.stringify(drawn)];
+"""
+ZOOM = """
+const [left, right] = arguments;
+const range = Bokeh.documents[0].roots().find(root => root.renderers?.some(bar => bar.data_source.data.lane)).x_range;
+const length = range.end - range.start;
+range.setv({start: range.start + left * length, end: range.start + right * length});
+"""
+LIBRARY, MOST_PER_RUN = 1_500_000, 170  # bytes: so 50,000 runs of commands have 10 MB
+
+
+def test_a_long_page_is_small_and_draws_what_can_be_told_apart(browser, tmp_path):
+    sizes = {"layers": 4, "width": 32, "heads": 4, "seq": 16, "batch": 64}
+    file = load_model_file(matrix.ROOT / "examples/gpt.py", None, sizes, "float32")
+    model = file.make_model()
+    module = tandem.export(model, file.loss, file.make_optimizer(model), file.batches(1)[0])
+    program, timeline, page = (tmp_path / name for name in ("p.tdm", "t.json", "page.html"))
+    given = {"mesh": "pipe=2", "plan": "pipeline", "accumulate": 64, "device": "sim"}
+    program.write_bytes(compile_module(module, **given).bytes)
+    command = [find_tool("tandem-run"), program, "--device", "sim", "--trace", timeline]
+    subprocess.run(command, check=True, capture_output=True)
+    tandem.page(timeline, page)
+    open_page(browser, page)
+    drawn, there, is_found = browser.execute_script(DRAWN)
+    assert there > 10_000 and drawn < there / 2 and is_found
+    assert page.stat().st_size < LIBRARY + MOST_PER_RUN * there
+    browser.execute_script(ZOOM, 0.50, 0.51)
+    time.sleep(0.5)
+    few, _, is_found = browser.execute_script(DRAWN)
+    assert 0 < few < there / 20 and is_found
+
+
+def test_a_page_has_an_end(recorded, tmp_path, monkeypatch, capsys):
+    from tandem.pages import page, steps
+
+    _, files = recorded
+    for module, name, words in [
+        (steps, "MOST_EVENTS", "commands ran on the 2 ranks of a page, expected at most 10: name "),
+        (page, "_LARGEST", "expected at most 10 B: name fewer ranks"),
+    ]:
+        with monkeypatch.context() as patched:
+            patched.setattr(module, name, 10)
+            assert main(["report", str(files["t.json"]), "--html", str(tmp_path / "p.html")]) == 1
+        error = capsys.readouterr().err
+        assert words in error and error.count("\n") == 1
+        assert not (tmp_path / "p.html").exists()
 
 
 def write_changed(path, target, change):

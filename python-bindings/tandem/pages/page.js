@@ -38,6 +38,31 @@ function tandemTip(what, value, table, words, whys) {
   return words[table[what][value]] || "-";
 }
 
+// The bars that a range tells apart, in so many columns: of those of a lane that end in one column, the first. Bars are
+// in the order of lanes, and there of time.
+function tandemSeen(data, range, columns) {
+  const seen = [], scale = columns / (range.end - range.start);
+  let lane = NaN, last = -1;
+  for (let i = 0; i < data.left.length; i++) {
+    if (data.left[i] > range.end || data.right[i] < range.start) continue;
+    const column = Math.floor((data.right[i] - range.start) * scale);
+    if (data.lane[i] === lane && column <= last) continue;
+    seen.push(i);
+    lane = data.lane[i];
+    last = column;
+  }
+  return seen;
+}
+
+// Both ends of a range change: one drawing for them.
+let tandemZoomed = 0;
+function tandemZoom(range, bars, columns) {
+  clearTimeout(tandemZoomed);
+  tandemZoomed = setTimeout(() => {
+    for (const bar of bars) bar.view.filter.indices = tandemSeen(bar.data_source.data, range, columns);
+  }, 30);
+}
+
 // Places in a step's sources where the same command ran on the same rank in the same iteration.
 function tandemFind(step, command, rank, iteration) {
   for (const source of step.events) {

@@ -99,6 +99,7 @@ def _figures(content):
         )
     drawn = [figure for name, figure in figures.items() if name.startswith("step")]
     timeline.select_by_click(drawn, sources, table)
+    timeline.follow_zoom(drawn)
     if content.held:
         figures["memory"] = memory.draw(content.held, x_range, content.name_of)
     return figures
@@ -160,6 +161,8 @@ def make_page(content):
         text.note(f"of rank {entry['rank']} events are missing: {entry['why']}")
         for entry in content.report["missing"]
     )
+    if content.report["warning"]:
+        notes += text.note(f"Warning: {content.report['warning']}")
     notes += f'<p class="note">Program <code>{escape(content.report["program"])}</code></p>\n'
     return render(title, line, notes, _figures(content), lambda divs: _sections(content, divs))
 

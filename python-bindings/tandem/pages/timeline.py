@@ -3,11 +3,13 @@
 import numpy as np
 from bokeh.models import (
     BoxZoomTool,
+    CDSView,
     ColumnDataSource,
     CustomJS,
     CustomJSHover,
     FixedTicker,
     HoverTool,
+    IndexFilter,
     Legend,
     LegendItem,
     PanTool,
@@ -22,6 +24,7 @@ from .steps import styles_of
 from .styles import EXPOSED, IDLE, LATE
 
 _LANE, _GAP, _BAR = 22, 10, 0.86  # pixels of a lane, pixels between ranks, share of a lane
+_COLUMNS = 2000  # in which bars are told apart: more than pixels of most screens
 _TIPS = [
     ("operator", "command", "name"),
     ("kind", "command", "kind"),
@@ -131,10 +134,29 @@ class Tips:
         )
 
 
+def _sort(columns):
+    """By lanes, and there by time."""
+    order = np.lexsort((columns["left"], columns["lane"]))
+    return {key: values[order] for key, values in columns.items()}
+
+
+def _seen(columns, end):
+    """Bars that are seen where all the time is shown: of those of a lane that end in one column, the first.
+
+    tandemZoom does the same for other ranges.
+    """
+    last = np.floor(columns["right"] / end * _COLUMNS)
+    _, lane = np.unique(columns["lane"], return_inverse=True)
+    furthest = np.maximum.accumulate(last + lane * 10 * _COLUMNS)
+    return np.flatnonzero(np.diff(furthest, prepend=-1) > 0).tolist()
+
+
 def _bars(plot, style, columns, **more):
     """Bars of one style; columns has lane, left, right, and what a tooltip says."""
     height = more.pop("height", _BAR)
+    columns = _sort(columns)
     return plot.hbar(
+        view=CDSView(filter=IndexFilter(indices=_seen(columns, plot.x_range.end))),
         y="lane",
         left="left",
         right="right",
@@ -283,6 +305,16 @@ def draw_step(step, table, x_range, name_of, sources):
         }
     )
     return plot
+
+
+def follow_zoom(figures):
+    """Draws the bars that a range tells apart: thousands of one pixel would take seconds."""
+    bars = [bar for plot in figures for bar in plot.renderers]
+    callback = CustomJS(
+        args={"bars": bars, "columns": _COLUMNS}, code="tandemZoom(cb_obj, bars, columns)"
+    )
+    for name in "start", "end":
+        figures[0].x_range.js_on_change(name, callback)
 
 
 def select_by_click(figures, sources, table):
