@@ -1,0 +1,163 @@
+"""Part `measured` of simulate.py: seconds of steps that ran, beside those that are simulated.
+
+* *cpu*: Programs with values on the CPU device, with the cluster file that tandem-profile writes on this machine.
+* *hosts*: the same on emulated hosts that send over shaped links; computation takes the seconds of a cluster file.
+* *pipelines*: those of bench-pipeline, on four emulated hosts.
+
+Hosts need root.
+"""
+
+import json
+import signal
+import statistics
+import sys
+
+from harness import BUILD, ROOT, measure_process
+
+# On the CPU device: model, its sizes, mesh for so many ranks, options.
+DEEP, WIDE = (
+    "layers=8,width=128,heads=4,seq=64,batch=16",
+    "layers=4,width=256,heads=4,seq=128,batch=8",
+)
+CPU = [
+    ("gpt", WIDE, "data={}", []),
+    ("gpt", WIDE, "data={}", ["--plan", "zero"]),
+    ("gpt", WIDE, "model={}", ["--plan", "tensor-parallel"]),
+    ("gpt", WIDE, "pipe={}", ["--accumulate", "4"]),
+    ("gpt", WIDE, "pipe={}", ["--accumulate", "4", "--order", "gpipe"]),
+    ("gpt", DEEP, "data={}", ["--micro", "2"]),
+    ("gpt", DEEP, "pipe={}", ["--accumulate", "8", "--order", "zb-h1"]),
+    ("llama", "width=256,hidden=512,seq=64", "data={}", []),
+    ("llama", "width=256,hidden=512,seq=64", "model={}", ["--plan", "tensor-parallel"]),
+    ("bert_moe", DEEP, "data={}", ["--plan", "expert-parallel"]),
+    ("bert_moe", DEEP, "data={}", ["--plan", "expert-parallel", "--micro", "2"]),
+    ("vit_moe", "width=128,hidden=256", "data={}", []),
+    ("resnet", "depths=2,width=32,stages=3,batch=64", "data={}", []),
+    ("mlp", "layers=6,width=1024,batch=256", "data={}", []),
+]
+HOSTS, RATES = 2, ("1gbit", "300mbit")
+CLOSE, MOST_CLOSE, FAR, CORRELATION = 0.05, 0.8, 0.08, 0.98
+SETS = "cpu", "hosts", "pipelines"
+
+
+def add_options(parser):
+    parser.add_argument("--ranks", type=int, default=2, help="on the CPU device (2)")
+    parser.add_argument("--only", action="append", choices=SETS, help="of the part measured")
+    parser.add_argument("--cases", default="", metavar="TEXT", help="on the CPU: those with it")
+
+
+def show(where, what, measured, simulated):
+    row = {"where": where, "what": what, "measured_s": measured, "simulated_s": simulated}
+    row["error"] = simulated / measured - 1
+    print(
+        f"{where:9} {what:58} {measured:10.6f} s {simulated:10.6f} s {row['error']:+.1%}",
+        flush=True,
+    )
+    return row
+
+
+# ===----------------------------------------------------------------------=== #
+# The CPU device
+# ===----------------------------------------------------------------------=== #
+
+
+def run_here(program, values, timeline):
+    """Seconds of a step, the median of those after the first two."""
+    runner = [BUILD / "bin/tandem-run", program, "--data", values]
+    measure_process([*runner, "--steps", "12", "--trace", timeline])
+    tool = [BUILD / "bin/tandem-trace", "report", timeline, "--json", "--skip", "2"]
+    return json.loads(measure_process(tool)["text"])["total"]["seconds"]
+
+
+def simulate(program, cluster):
+    numbers = program.with_suffix(".json")
+    runner = [BUILD / "bin/tandem-run", program, "--device=sim", f"--cluster={cluster}"]
+    measure_process([*runner, "--json", numbers])
+    return json.loads(numbers.read_text())["seconds"]
+
+
+def measure_cpu(folder, options):
+    cluster = folder / "here.yaml"
+    profiler = [BUILD / "bin/tandem-profile", "-o", cluster, "--ranks", options.ranks]
+    measure_process([*profiler, "--threads", "1"])
+    for number, (model, sizes, mesh, words) in enumerate(CPU):
+        mesh = mesh.format(options.ranks)
+        what = f"{model} {mesh} {' '.join(words)}"
+        if options.cases not in what:
+            continue
+        step, program = folder / f"run{number}.mlir", folder / f"run{number}.tdm"
+        export = [sys.executable, "-m", "tandem", "export", ROOT / f"examples/{model}.py"]
+        measure_process([*export, "--set", sizes, "-o", step])
+        compiler = [BUILD / "bin/tandem-compile", step, "--mesh", mesh, *words]
+        measure_process([*compiler, "--cluster", cluster, "-o", program])
+        measured = run_here(program, step.with_suffix(".safetensors"), folder / "run.json")
+        yield show("cpu", what, measured, simulate(program, cluster))
+
+
+# ===----------------------------------------------------------------------=== #
+# Emulated hosts
+# ===----------------------------------------------------------------------=== #
+
+
+def measure_hosts(folder, _):
+    from overlap.prediction import MICRO, PLANS
+    from overlap.steps import Bed, Model
+    from testbed import Network, format_rate
+
+    with Network(HOSTS, RATES[0]) as network:
+        bed = Bed(network, folder / "hosts")
+        models = [Model(name, bed.folder) for name in PLANS]
+        for rate in RATES:
+            network.set_rate(rate)
+            for model in models:
+                for plan in PLANS[model.name]:
+                    for micro in MICRO:
+                        compiled = bed.compile(model, plan, micro)
+                        what = f"{model.name} {plan} micro {micro} {format_rate(network.rate)}"
+                        yield show("hosts", what, bed.measure(compiled).seconds, compiled.cost)
+
+
+def measure_pipelines(folder, _):
+    import pipeline
+    from testbed import Network
+
+    with Network(pipeline.HOSTS, pipeline.RATE) as network:
+        bed = pipeline.PipelineBed(network, folder / "pipelines")
+        models = pipeline.make_models(bed)
+        for case in pipeline.PREDICTED:
+            row = pipeline.measure_case(bed, case, models[case.model])
+            yield show("pipelines", row["case"], row["measured"], row["predicted"])
+
+
+# ===----------------------------------------------------------------------=== #
+# Claims
+# ===----------------------------------------------------------------------=== #
+
+
+def get_ranks(values):
+    order = sorted(range(len(values)), key=lambda i: values[i])
+    return [order.index(i) for i in range(len(values))]
+
+
+def check_errors(report, rows):
+    errors = [abs(row["error"]) for row in rows]
+    close = sum(error <= CLOSE for error in errors) / len(errors)
+    report.claim(f"within {CLOSE:.0%}: {close:.0%}, at least {MOST_CLOSE:.0%}", close >= MOST_CLOSE)
+    far = [f"{row['where']} {row['what']}" for row in rows if abs(row["error"]) > FAR]
+    report.claim(f"{len(far)} of {len(rows)} differ by more than {FAR:.0%}", not far, found=far)
+    ranks = [get_ranks([row[key] for row in rows]) for key in ("measured_s", "simulated_s")]
+    value = statistics.correlation(*ranks)
+    report.claim(
+        f"rank correlation {value:.3f}, at least {CORRELATION}", value >= CORRELATION, found=value
+    )
+
+
+def measure(report, folder, options):
+    # So that hosts are removed on the way.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    sets = dict(zip(SETS, (measure_cpu, measure_hosts, measure_pipelines), strict=True))
+    for name in options.only or SETS:
+        rows = []
+        report.add(f"steps that ran beside their simulation: {name}", rows)
+        rows += sets[name](folder, options)
+        check_errors(report, rows)
