@@ -10,7 +10,7 @@
 #include "Link.h"
 #include "tandem/Analysis/Lookups.h"
 #include "tandem/Analysis/UserLocation.h"
-#include "tandem/Conversion/Lower/Lower.h"
+#include "tandem/Conversion/Lower/PlaceScratch.h"
 #include "tandem/Device/Gpu.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/Sched/Sched.h"
@@ -18,7 +18,6 @@
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/TargetParser/Host.h"
 #include <deque>
-#include <map>
 
 using namespace mlir;
 
@@ -38,7 +37,8 @@ public:
           const CompiledKernels &kernels)
       : step(step), queues(step), mesh(mesh), builder(builder),
         kernels(kernels) {}
-  LogicalResult emit();
+  /// `arena`: bytes that the step's buffers take.
+  LogicalResult emit(int64_t arena);
 
 private:
   LogicalResult emit(Operation *op);
@@ -54,15 +54,15 @@ private:
   std::vector<rt::BufferRef> getBuffers(ValueRange values);
   void emitParts(sched::LaunchOp op, const CompiledKernel &kernel,
                  const std::vector<rt::Affine> &scalars);
-  rt::BufferRef getScratch(uint32_t queue, int64_t bytes);
+  rt::BufferRef getScratch(sched::LaunchOp op) const;
 
   func::FuncOp step;
   sched::Queues queues;
   spmd::MeshAttr mesh;
   rt::ProgramBuilder &builder;
   const CompiledKernels &kernels;
-  /// The arena of each queue for what kernels leave for their next launch.
-  std::map<uint32_t, uint32_t> scratchArenas;
+  /// Where launches have what their kernels need beside buffers.
+  llvm::DenseMap<Operation *, int64_t> scratch;
   llvm::DenseMap<Value, rt::BufferRef> buffers;
   llvm::DenseMap<Value, uint32_t> events;
 };
@@ -188,7 +188,7 @@ void Emitter::emit(sched::LaunchOp op) {
     return emitParts(op, kernel, scalars);
   rt::CommandInfo info = getInfo(op, queues);
   if (kernel.scratchBytes > 0)
-    info.workspace = getScratch(info.queue, kernel.scratchBytes);
+    info.workspace = getScratch(op);
   builder.add(std::move(info),
               rt::Launch{kObject, kernel.symbol, getBuffers(op.getInputs()),
                          getBuffers(op.getOutputs()), std::move(scalars),
@@ -196,16 +196,8 @@ void Emitter::emit(sched::LaunchOp op) {
                          hasInfinity(op)});
 }
 
-/// Kernels of one queue run one after the other, and share it.
-rt::BufferRef Emitter::getScratch(uint32_t queue, int64_t bytes) {
-  auto [arena, isNew] = scratchArenas.try_emplace(queue, 0);
-  if (isNew) {
-    int64_t most = 0;
-    for (auto launch : step.getOps<sched::LaunchOp>())
-      most = std::max(most, getKernel(launch).scratchBytes);
-    arena->second = builder.addArena(most, /*memorySpace=*/0);
-  }
-  return builder.arena(0, bytes, arena->second);
+rt::BufferRef Emitter::getScratch(sched::LaunchOp op) const {
+  return builder.arena(scratch.lookup(op), getKernel(op).scratchBytes);
 }
 
 /// The FLOPs and bytes of all launches are those of the first.
@@ -215,7 +207,7 @@ void Emitter::emitParts(sched::LaunchOp op, const CompiledKernel &kernel,
   std::vector<rt::BufferRef> refs = getBuffers(op.getInputs());
   llvm::append_range(refs, getBuffers(op.getOutputs()));
   if (kernel.scratchBytes > 0)
-    refs.push_back(getScratch(info.queue, kernel.scratchBytes));
+    refs.push_back(getScratch(op));
   std::vector<rt::ElementType> types = getTypes(op);
   // The scratch memory of parts has no one type.
   auto pickTypes = [&](const KernelPart &part) {
@@ -527,7 +519,12 @@ LogicalResult Emitter::emit(Operation *op) {
       });
 }
 
-LogicalResult Emitter::emit() {
+LogicalResult Emitter::emit(int64_t arena) {
+  ScratchPlaces places = placeScratch(step, arena, [&](sched::LaunchOp launch) {
+    return getKernel(launch).scratchBytes;
+  });
+  builder.setArena(places.arena);
+  scratch = std::move(places.offsets);
   for (BlockArgument argument : step.getArguments())
     buffers[argument] = builder.argument(argument.getArgNumber());
   for (Operation &op : step.getBody().front())
@@ -614,9 +611,9 @@ static LogicalResult build(ModuleOp module, const CompiledKernels &kernels,
                             "run?");
   auto mesh = module->getAttrOfType<spmd::MeshAttr>(spmd::kMeshAttrName);
   builder.setQueues(getQueues(step));
-  builder.setArena(arena.getInt());
-  return failure(failed(declare(step, mesh, builder)) ||
-                 failed(Emitter(step, mesh, builder, kernels).emit()));
+  return failure(
+      failed(declare(step, mesh, builder)) ||
+      failed(Emitter(step, mesh, builder, kernels).emit(arena.getInt())));
 }
 
 static rt::ProgramBuilder makeBuilder(ModuleOp module) {

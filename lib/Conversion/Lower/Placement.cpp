@@ -23,9 +23,11 @@
 using namespace llvm;
 using namespace tandem::lower;
 
-/// Buffers that tries beyond the first ones place at most, for each way of
-/// improving an order.
-constexpr size_t kMaxPlaced = 20'000;
+/// Buffers that are placed at most, for each order that is improved.
+constexpr size_t kMaxPlaced = 8'000;
+/// Beyond so many buffers none is looked for to lie on others: each is compared
+/// with all that are left.
+constexpr size_t kMaxStacked = 4'000;
 
 //===----------------------------------------------------------------------===//
 // Bytes in use
@@ -366,10 +368,10 @@ static int64_t getLeastSize(ArrayRef<Buffer> buffers,
 // Orders
 //===----------------------------------------------------------------------===//
 
-int64_t tandem::lower::placeInOrder(ArrayRef<size_t> order,
-                                    MutableArrayRef<Buffer> buffers,
-                                    const QueueClocks &clocks) {
-  Arena arena(clocks);
+/// Places buffers in this order; returns where the last byte of them ends.
+static int64_t placeInto(Arena &arena, ArrayRef<size_t> order,
+                         MutableArrayRef<Buffer> buffers,
+                         const QueueClocks &clocks) {
   int64_t size = 0;
   for (size_t index : order) {
     Buffer &buffer = buffers[index];
@@ -382,6 +384,13 @@ int64_t tandem::lower::placeInOrder(ArrayRef<size_t> order,
   return size;
 }
 
+int64_t tandem::lower::placeInOrder(ArrayRef<size_t> order,
+                                    MutableArrayRef<Buffer> buffers,
+                                    const QueueClocks &clocks) {
+  Arena arena(clocks);
+  return placeInto(arena, order, buffers, clocks);
+}
+
 /// The indices by descending weight; equal ones as they are.
 template <typename WeightT>
 static std::vector<size_t> orderBy(size_t count, WeightT weight) {
@@ -390,6 +399,148 @@ static std::vector<size_t> orderBy(size_t count, WeightT weight) {
   stable_sort(order, [&](size_t a, size_t b) { return weight(a) > weight(b); });
   return order;
 }
+
+int64_t tandem::lower::placeBeside(ArrayRef<Buffer> placed,
+                                   MutableArrayRef<Buffer> buffers,
+                                   const QueueClocks &clocks) {
+  Arena arena(clocks);
+  int64_t size = 0;
+  for (const Buffer &buffer : placed) {
+    size = std::max(size, buffer.getEnd());
+    if (buffer.bytes)
+      arena.add(buffer, getSpans(buffer.life, clocks));
+  }
+  auto order =
+      orderBy(buffers.size(), [&](size_t i) { return buffers[i].bytes; });
+  return std::max(size, placeInto(arena, order, buffers, clocks));
+}
+
+//===----------------------------------------------------------------------===//
+// Stacks
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// When a buffer lives, in one order of all commands: from `begin` to before
+/// `end`.
+struct Interval {
+  int64_t begin, end;
+};
+
+/// Piles buffers up, as if commands ran one after the other: where the pile is
+/// lowest, that of the best weight which lives no longer than it is so low.
+/// Thus no gap is left below it (Sekiyama, Imai, Negishi 2018, "Profile-guided
+/// memory optimization for deep neural networks", best fit).
+class Stacker {
+public:
+  using Weight = function_ref<double(int64_t bytes, int64_t life)>;
+  Stacker(ArrayRef<Buffer> buffers, const QueueClocks &clocks);
+  /// In which order buffers are put there.
+  std::vector<size_t> stack(Weight weight);
+
+private:
+  /// How high the pile is, from `begin` to the begin of the next one.
+  struct Level {
+    int64_t begin, height;
+  };
+  int64_t getEnd(size_t level) const {
+    return level + 1 < levels.size() ? levels[level + 1].begin : end;
+  }
+  size_t findLowest() const;
+  void raise(size_t level);
+  void put(size_t level, size_t buffer);
+  void join();
+
+  ArrayRef<Buffer> buffers;
+  std::vector<Interval> lives;
+  std::vector<Level> levels;
+  int64_t end = 1;
+};
+} // namespace
+
+Stacker::Stacker(ArrayRef<Buffer> buffers, const QueueClocks &clocks)
+    : buffers(buffers) {
+  auto getTime = [](const Clock &clock) {
+    return std::accumulate(clock.begin(), clock.end(), int64_t(0));
+  };
+  for (const Buffer &buffer : buffers) {
+    Interval life{getTime(buffer.life.birth), 0};
+    for (auto [queue, death] : enumerate(buffer.life.death))
+      if (death)
+        life.end = std::max(life.end, getTime(clocks[queue][death - 1]));
+    life.end = std::max(life.end, life.begin + 1);
+    end = std::max(end, life.end);
+    lives.push_back(life);
+  }
+}
+
+size_t Stacker::findLowest() const {
+  return std::min_element(levels.begin(), levels.end(),
+                          [](const Level &a, const Level &b) {
+                            return a.height < b.height;
+                          }) -
+         levels.begin();
+}
+
+/// What no buffer fits into is as high as the lower one beside it.
+void Stacker::raise(size_t level) {
+  int64_t height = std::numeric_limits<int64_t>::max();
+  if (level > 0)
+    height = levels[level - 1].height;
+  if (level + 1 < levels.size())
+    height = std::min(height, levels[level + 1].height);
+  levels[level].height = height;
+  join();
+}
+
+void Stacker::put(size_t level, size_t buffer) {
+  auto [begin, height] = levels[level];
+  Interval life = lives[buffer];
+  std::vector<Level> parts;
+  if (begin < life.begin)
+    parts.push_back({begin, height});
+  parts.push_back({life.begin, height + buffers[buffer].bytes});
+  if (life.end < getEnd(level))
+    parts.push_back({life.end, height});
+  levels.erase(levels.begin() + level);
+  levels.insert(levels.begin() + level, parts.begin(), parts.end());
+  join();
+}
+
+void Stacker::join() {
+  auto isEqual = [](const Level &a, const Level &b) {
+    return a.height == b.height;
+  };
+  levels.erase(std::unique(levels.begin(), levels.end(), isEqual),
+               levels.end());
+}
+
+std::vector<size_t> Stacker::stack(Weight weight) {
+  std::vector<size_t> left = orderBy(buffers.size(), [&](size_t i) {
+    return std::pair(weight(buffers[i].bytes, lives[i].end - lives[i].begin),
+                     lives[i].begin);
+  });
+  levels.assign(1, {0, 0});
+  std::vector<size_t> order;
+  while (!left.empty()) {
+    size_t level = findLowest();
+    Interval room{levels[level].begin, getEnd(level)};
+    auto found = find_if(left, [&](size_t i) {
+      return room.begin <= lives[i].begin && lives[i].end <= room.end;
+    });
+    if (found == left.end()) {
+      raise(level);
+      continue;
+    }
+    order.push_back(*found);
+    put(level, *found);
+    left.erase(found);
+  }
+  return order;
+}
+
+//===----------------------------------------------------------------------===//
+// The best order
+//===----------------------------------------------------------------------===//
 
 namespace {
 
@@ -400,7 +551,7 @@ public:
       : best(buffers), clocks(clocks), least(getLeastSize(buffers, clocks)),
         current(buffers) {}
   void place(ArrayRef<size_t> order);
-  void improve(std::vector<size_t> order, size_t numTries);
+  void improve(MutableArrayRef<std::vector<size_t>> orders, size_t numTries);
 
   int64_t size = std::numeric_limits<int64_t>::max();
 
@@ -435,34 +586,50 @@ void Placer::advance(std::vector<size_t> &order) const {
   stable_sort(order, [&](size_t a, size_t b) { return places[a] < places[b]; });
 }
 
-void Placer::improve(std::vector<size_t> order, size_t numTries) {
-  for (size_t i = 0; i < numTries && size > least; ++i) {
-    place(order);
-    advance(order);
+void Placer::improve(MutableArrayRef<std::vector<size_t>> orders,
+                     size_t numTries) {
+  for (size_t i = 0; i < numTries && size > least; ++i)
+    for (std::vector<size_t> &order : orders) {
+      place(order);
+      advance(order);
+    }
+}
+
+/// Orders that leave few gaps: where much is alive, or large ones, go first.
+static std::vector<std::vector<size_t>> getStarts(ArrayRef<Buffer> buffers,
+                                                  const QueueClocks &clocks) {
+  size_t count = buffers.size();
+  std::vector<std::vector<size_t>> starts;
+  starts.push_back(orderBy(count, [&](size_t i) { return buffers[i].bytes; }));
+  if (count <= kMaxStacked) {
+    Stacker stacker(buffers, clocks);
+    starts.push_back(stacker.stack(
+        [](int64_t, int64_t life) { return static_cast<double>(life); }));
+    starts.push_back(stacker.stack([](int64_t bytes, int64_t life) {
+      return static_cast<double>(bytes) * static_cast<double>(life);
+    }));
+    starts.push_back(stacker.stack(
+        [](int64_t bytes, int64_t) { return static_cast<double>(bytes); }));
   }
+  std::vector<int64_t> crowds = getCrowds(buffers, clocks.size());
+  starts.push_back(orderBy(count, [&](size_t i) {
+    return static_cast<double>(crowds[i]) *
+           static_cast<double>(buffers[i].bytes);
+  }));
+  starts.push_back(orderBy(
+      count, [&](size_t i) { return std::pair(crowds[i], buffers[i].bytes); }));
+  starts.push_back(orderBy(count, [&](size_t i) {
+    const Clock &birth = buffers[i].life.birth;
+    return -std::accumulate(birth.begin(), birth.end(), int64_t(0));
+  }));
+  return starts;
 }
 
 int64_t tandem::lower::place(MutableArrayRef<Buffer> buffers,
                              const QueueClocks &clocks) {
-  size_t count = buffers.size();
-  std::vector<int64_t> crowds = getCrowds(buffers, clocks.size());
-  auto getCrowd = [&](size_t i) { return static_cast<double>(crowds[i]); };
   Placer placer(buffers, clocks);
-  placer.place(orderBy(count, [&](size_t i) { return buffers[i].bytes; }));
-  placer.place(orderBy(count, [&](size_t i) {
-    return getCrowd(i) * static_cast<double>(buffers[i].bytes);
-  }));
-  size_t numTries = std::clamp<size_t>(kMaxPlaced / (count + 1), 1, 64);
-  placer.improve(
-      orderBy(count,
-              [&](size_t i) { return std::pair(crowds[i], buffers[i].bytes); }),
-      numTries);
-  placer.improve(orderBy(count,
-                         [&](size_t i) {
-                           const Clock &birth = buffers[i].life.birth;
-                           return -std::accumulate(birth.begin(), birth.end(),
-                                                   int64_t(0));
-                         }),
-                 numTries);
+  auto orders = getStarts(buffers, clocks);
+  placer.improve(orders,
+                 std::clamp<size_t>(kMaxPlaced / (buffers.size() + 1), 1, 24));
   return placer.size;
 }

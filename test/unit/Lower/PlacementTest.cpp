@@ -179,6 +179,26 @@ TEST(PlacementTest, PlacesApartWhatLivesTogether) {
   }
 }
 
+/// Those that come behind lie beside those that stay.
+TEST(PlacementTest, LeavesWhatIsPlaced) {
+  for (unsigned seed = 0; seed < 500; ++seed) {
+    Case made = Generator(seed).make();
+    size_t numPlaced = made.buffers.size() / 2;
+    std::vector<Buffer> placed(made.buffers.begin(),
+                               made.buffers.begin() + numPlaced),
+        others(made.buffers.begin() + numPlaced, made.buffers.end());
+    int64_t most = place(placed, made.clocks);
+    int64_t size = placeBeside(placed, others, made.clocks);
+    for (const Buffer &a : others) {
+      most = std::max(most, a.getEnd());
+      for (const std::vector<Buffer> *list : {&placed, &others})
+        for (const Buffer &b : *list)
+          ASSERT_TRUE(&a == &b || areApart(a, b)) << "seed " << seed;
+    }
+    ASSERT_EQ(size, most) << "seed " << seed;
+  }
+}
+
 /// On one queue it seldom is larger than what is alive at once.
 TEST(PlacementTest, LeavesFewGaps) {
   unsigned numCases = 0, numLeast = 0;

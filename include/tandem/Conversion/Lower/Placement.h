@@ -35,11 +35,16 @@ int64_t placeInOrder(llvm::ArrayRef<size_t> order,
                      llvm::MutableArrayRef<Buffer> buffers,
                      const QueueClocks &clocks);
 
-/// Likewise, in the best order of some: first what is large, what is large and
-/// lives where much does, where no gaps may be left. Further orders begin with
-/// what lives where much does, or what is born first, and place what ends too
-/// high earlier, again and again. Ends where the arena is as small as the bytes
-/// that surely live at once. Equal ones are placed in their order.
+/// Likewise beside buffers that have their places, the largest one first.
+int64_t placeBeside(llvm::ArrayRef<Buffer> placed,
+                    llvm::MutableArrayRef<Buffer> buffers,
+                    const QueueClocks &clocks);
+
+/// As `placeInOrder`, in the best order of some: the largest first, as buffers
+/// pile up without gaps, what lives where much does first, what is born first.
+/// From each of them on, what ends too high is placed earlier, again and again.
+/// Ends where the arena is as small as the bytes that surely live at once.
+/// Equal ones are placed in their order.
 int64_t place(llvm::MutableArrayRef<Buffer> buffers, const QueueClocks &clocks);
 
 } // namespace tandem::lower
