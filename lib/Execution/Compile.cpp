@@ -502,6 +502,8 @@ LogicalResult Compilation::runPlan(const Stage &stage) {
   PlanExchange exchange;
   exchange.endsSearch = [this] { return endsSearch(); };
   exchange.getOtherOffer = [this] { return getOtherOffer(); };
+  exchange.mayOffer =
+      recompute.step && !ofStages.recompute && options.planFile.empty();
   std::optional<search::InterruptGuard> guard;
   if (options.takesInterrupts)
     guard.emplace();

@@ -152,6 +152,9 @@ double Planner::getTimeLeft() const {
 search::SearchOptions Planner::getOptions(search::Watch &watch) const {
   search::SearchOptions ofSearch;
   ofSearch.timeLimit = getTimeLeft();
+  // What is made again gets to a plan that fits in less time.
+  if (options.exchange.mayOffer)
+    ofSearch.without.add(search::Mechanism::MakeFit);
   ofSearch.progress = [&watch](double done, double best, double bound) {
     return watch.show(done, best, bound);
   };

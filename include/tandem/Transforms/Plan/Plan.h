@@ -73,6 +73,8 @@ struct PlanExchange {
   /// has none, or else without, for plan files of that one. May be null, or
   /// give null. The caller keeps the module.
   std::function<mlir::ModuleOp()> getOtherOffer;
+  /// Whether the step is planned with that offer where no plan fits without.
+  bool mayOffer = false;
 };
 
 struct PlanOptions : mlir::PassPipelineOptions<PlanOptions> {
