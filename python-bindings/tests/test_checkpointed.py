@@ -195,6 +195,17 @@ def test_what_ranks_sum_is_not_made_again(micro):
     assert "nn.either: again 1" in step.compiled.plan
 
 
+@pytest.mark.parametrize("mesh", ["model=2", "data=2,model=2"])
+@pytest.mark.parametrize("micro", [1, 2])
+def test_four_sums_per_layer_beside_another_axis(mesh, micro, tmp_path):
+    model, path = Gpt(FORMS["not reentrant"], 2), tmp_path / "step.mlir"
+    path.write_text(tandem.export(model, loss_fn, adam(model), batches(1)[0]).mlir)
+    options = ["--mesh", mesh, "--plan", "tensor-parallel", "--micro", str(micro)]
+    command = [find_tool("tandem-compile"), path, *options, "--stop-after", "schedule"]
+    ir = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert len(re.findall(r'spmd\.all_reduce .* over \["model"\]', ir)) == 4 * 2 * micro
+
+
 def test_a_plan_makes_again_beside_collectives(tmp_path):
     """Of its only strand, and the numbers are eager's."""
     model, options = Gpt(FORMS["not reentrant"], 2).double(), {"mesh": "model=2", "seed": 7}
@@ -257,27 +268,34 @@ def test_a_strand_is_made_again_beside_collectives_of_the_other(tmp_path):
     assert not hides(again[0]) and all(hides(step) for step in again[1:])
 
 
-def train(run, device):
-    """Losses, gradients of the last step, parameters; by two strands and two parts of the batch."""
+# Two strands, and two parts of the batch or of each layer.
+WAYS = {
+    "data": {"mesh": "data=2", "micro": 2, "accumulate": 2, "batch": "global"},
+    "model": {"mesh": "model=2", "micro": 2, "plan": "tensor-parallel"},
+}
+
+
+def train(run, device, way):
+    """Losses, gradients of the last step, parameters."""
     torch.manual_seed(3)
     model = Gpt(run, 2).double()
-    options = {"mesh": "data=2", "micro": 2, "accumulate": 2, "batch": "global"}
     first, *more = batches(3)
     step = tandem.compile(
-        model, loss_fn, adam(model), first, gradients=True, seed=7, device=device, **options
+        model, loss_fn, adam(model), first, gradients=True, seed=7, device=device, **WAYS[way]
     )
     losses = [step(batch).item() for batch in (first, *more)]
     return torch.tensor(losses), dict(step.gradients()), step.state_dict()
 
 
-def work(device):
-    found, expected = (train(run, device) for run in (FORMS["not reentrant"], plain))
+def work(device, way):
+    found, expected = (train(run, device, way) for run in (FORMS["not reentrant"], plain))
     torch.testing.assert_close(found, expected, atol=1e-12, rtol=1e-9)
     print("equal")
 
 
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("device, processes", [("cpu", 2), ("cuda", 1)])
-def test_training_is_that_of_the_step_without(device, processes, tmp_path):
+def test_training_is_that_of_the_step_without(device, processes, way, tmp_path):
     """Two processes over Gloo, and the emulated GPU."""
     environment = {"OMP_NUM_THREADS": "1"}
     if device == "cuda":
@@ -285,7 +303,7 @@ def test_training_is_that_of_the_step_without(device, processes, tmp_path):
             pytest.skip("built without TANDEM_CUDA")
         emulator = {"TANDEM_CUDA_LIBRARIES": str(BUILD / "emulator"), "TANDEM_SHARE_GPU": "1"}
         environment |= emulator
-    forks, arguments = Forks(tmp_path, environment), [__file__, device]
+    forks, arguments = Forks(tmp_path, environment), [__file__, device, way]
     alone = processes == 1
     started = [forks.start(arguments)] if alone else forks.start_job(processes, arguments)
     ends = [child.finish() for child in started]

@@ -63,8 +63,16 @@ private:
   FailureOr<cost::Plan> findHidup(const search::SearchOptions &ofSearch);
   search::SearchResult chooseSources(const cost::Plan &preset);
   void fitPresets();
-  std::optional<cost::Plan> complete(const cost::Plan &plan) const;
+  std::optional<cost::Plan> complete(cost::Plan plan) const;
+  /// A plan that takes sums of the forward pass, and what it costs.
+  struct Saved {
+    StepGraph graph;
+    std::unique_ptr<Extraction> extraction;
+    cost::Plan plan, priced;
+  };
   std::optional<cost::Plan> planSaved(const StepGraph &first);
+  std::optional<Saved> tryToSave(const StepGraph &planned,
+                                 ArrayRef<unsigned> choices);
   LogicalResult saveSums(cost::Plan &plan);
   FailureOr<Decisions> takePreset();
   void tellIdle();
@@ -376,10 +384,9 @@ void Planner::tellIdle() {
 // Sums that regions make again
 //===----------------------------------------------------------------------===//
 
-/// Sources of the regions' choices that save what a region makes again and
-/// ranks sum.
-static SmallVector<unsigned> saveSummed(const StepGraph &planned) {
-  SmallVector<unsigned> sources = planned.getRegionSources();
+/// The regions' choices that make again what ranks sum.
+static SmallVector<unsigned> findSummed(const StepGraph &planned) {
+  SmallVector<unsigned> choices;
   auto isSummed = [&](unsigned value) {
     return llvm::any_of(planned.values[value].uses, [&](const Use &use) {
       spmd::Forms wanted = planned.getWanted(use);
@@ -389,18 +396,20 @@ static SmallVector<unsigned> saveSummed(const StepGraph &planned) {
       return false;
     });
   };
-  for (auto [choice, source] : llvm::zip(planned.regions, sources))
-    if (choice.value >= 0 && isSummed(choice.value))
-      source = 0;
-  return sources;
+  for (auto [index, choice] : llvm::enumerate(planned.regions))
+    if (choice.source != 0 && choice.value >= 0 && isSummed(choice.value))
+      choices.push_back(index);
+  return choices;
 }
 
-/// A preset's with its stages and its price; a search's has them.
-std::optional<cost::Plan> Planner::complete(const cost::Plan &plan) const {
+/// A preset's with its stages and its price, in which the backward pass takes
+/// finished sums of the forward pass, as it will; a search's has them.
+std::optional<cost::Plan> Planner::complete(cost::Plan plan) const {
+  if (!options.search.empty())
+    return plan;
   std::string error;
-  return options.search.empty()
-             ? completePreset(extraction->problem, plan, error)
-             : std::optional(plan);
+  plan.kept = findSharedSums(extraction->problem, plan);
+  return completePreset(extraction->problem, std::move(plan), error);
 }
 
 /// The plan of `graph`, whose regions save more than those of `first`, with the
@@ -427,30 +436,56 @@ std::optional<cost::Plan> Planner::planSaved(const StepGraph &first) {
   return failed(found) ? std::nullopt : std::optional(std::move(*found));
 }
 
-/// Where a region makes again what ranks sum, the plan that takes it of the
-/// forward pass, if that is cheaper and fits. `hidup` is the paper's.
-LogicalResult Planner::saveSums(cost::Plan &plan) {
-  StepGraph planned = graph;
-  applyPlan(planned, *extraction, plan);
-  SmallVector<unsigned> sources = saveSummed(planned);
-  if (sources == graph.getRegionSources() || options.search == kHidup)
-    return success();
-  std::optional<cost::Plan> old = complete(plan);
-  if (!old)
-    return success();
-  int64_t most = std::max(extraction->problem.memoryLimit, old->peak);
+/// The plan with what these choices make again saved; `graph` stays.
+std::optional<Planner::Saved> Planner::tryToSave(const StepGraph &planned,
+                                                 ArrayRef<unsigned> choices) {
+  SmallVector<unsigned> sources = planned.getRegionSources();
+  for (unsigned choice : choices)
+    sources[choice] = 0;
   StepGraph own = std::exchange(graph, graph.withSources(sources));
   std::unique_ptr<Extraction> first = std::move(extraction);
   bool lacked = options.exchange.result->lacksMemory;
-  std::optional<cost::Plan> found = planSaved(planned);
+  std::optional<cost::Plan> found = planSaved(planned), priced;
+  if (found)
+    priced = complete(*found);
   options.exchange.result->lacksMemory = lacked;
-  std::optional<cost::Plan> priced = found ? complete(*found) : std::nullopt;
-  if (priced && priced->cost < old->cost && priced->peak <= most) {
-    plan = std::move(*found);
+  std::swap(graph, own);
+  std::swap(extraction, first);
+  if (!priced)
+    return std::nullopt;
+  return Saved{std::move(own), std::move(first), std::move(*found),
+               std::move(*priced)};
+}
+
+/// Where regions make again what ranks sum, the plan that takes the sums of the
+/// forward pass, if that is cheaper and fits: all of them, or as many of the
+/// last ones as fit. `hidup` is the paper's.
+LogicalResult Planner::saveSums(cost::Plan &plan) {
+  StepGraph planned = graph;
+  applyPlan(planned, *extraction, plan);
+  SmallVector<unsigned> summed = findSummed(planned);
+  std::optional<cost::Plan> old = complete(plan);
+  if (summed.empty() || options.search == kHidup || !old)
     return success();
+  int64_t most = std::max(extraction->problem.memoryLimit, old->peak);
+  double least = old->cost;
+  std::optional<Saved> best;
+  for (size_t low = 0, high = summed.size() + 1, count = summed.size();
+       low + 1 < high; count = low + (high - low) / 2) {
+    std::optional<Saved> saved =
+        tryToSave(planned, ArrayRef(summed).take_back(count));
+    bool fits = saved && saved->priced.peak <= most;
+    (fits ? low : high) = count;
+    if (!fits || saved->priced.cost >= least)
+      continue;
+    least = saved->priced.cost;
+    best = std::move(saved);
   }
-  graph = std::move(own);
-  extraction = std::move(first);
+  if (best) {
+    graph = std::move(best->graph);
+    extraction = std::move(best->extraction);
+    plan = std::move(best->plan);
+  }
   return writeProblem(extraction->problem);
 }
 

@@ -11,6 +11,8 @@
 #include "Presets.h"
 #include "mlir/IR/Diagnostics.h"
 #include "tandem/Search/Natural.h"
+#include "llvm/ADT/Sequence.h"
+#include <set>
 
 using namespace mlir;
 using namespace tandem;
@@ -120,6 +122,35 @@ static unsigned finishSums(const cost::SignatureSet &set, unsigned chosen,
            signature.results == wanted.results;
   });
   return it == set.end() ? chosen : it - set.begin();
+}
+
+/// Whether a change between the layouts ends a sum of ranks.
+static bool isSummed(const cost::Layout &made, const cost::Layout &wanted) {
+  return !wanted.isAbsent() &&
+         llvm::any_of(llvm::seq(cost::kMaxAxes), [&](unsigned axis) {
+           return made[axis] == cost::kReduce && wanted[axis] != cost::kReduce;
+         });
+}
+
+std::vector<cost::Copy>
+tandem::plan::findSharedSums(const cost::SearchProblem &problem,
+                             const cost::Plan &plan) {
+  std::vector<cost::Layout> made(problem.tensors.size());
+  std::set<cost::Copy> forward, shared;
+  for (auto [index, op] : llvm::enumerate(problem.operators)) {
+    const cost::Signature &forms =
+        problem.getSignatures(index)[plan.signatures[index]];
+    for (auto [tensor, layout] : llvm::zip(op.operands, forms.operands)) {
+      cost::Copy copy{tensor, layout, cost::Pass::Forward};
+      if (op.pass == cost::Pass::Forward && isSummed(made[tensor], layout))
+        forward.insert(copy);
+      if (op.pass == cost::Pass::Backward && forward.contains(copy))
+        shared.insert(copy);
+    }
+    for (auto [tensor, layout] : llvm::zip(op.results, forms.results))
+      made[tensor] = layout;
+  }
+  return {shared.begin(), shared.end()};
 }
 
 std::optional<cost::Plan>

@@ -33,6 +33,11 @@ mlir::LogicalResult addStart(const StepGraph &graph,
 std::optional<cost::Plan> completePreset(const cost::SearchProblem &problem,
                                          cost::Plan plan, std::string &error);
 
+/// Copies of the forward pass that end sums of ranks, and that the backward
+/// pass wants, too: the plan of a preset shares them.
+std::vector<cost::Copy> findSharedSums(const cost::SearchProblem &problem,
+                                       const cost::Plan &plan);
+
 /// What the presets decide, where they can be had.
 std::vector<cost::Plan> findPresetPlans(const StepGraph &graph,
                                         const Extraction &extraction,
