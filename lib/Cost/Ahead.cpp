@@ -10,64 +10,99 @@
 
 using namespace tandem::cost;
 
-/// All results of an operator and its workspace, in no memory of another value.
-static int64_t countBytes(const SearchProblem &problem, const Plan &plan,
-                          unsigned op) {
-  const Signature &signature = problem.getSignatures(op)[plan.signatures[op]];
-  int64_t bytes = signature.workspace;
-  for (size_t i = 0; i < signature.results.size(); ++i)
-    bytes += problem.getBytes(problem.operators[op].results[i],
-                              signature.results[i]);
-  return bytes;
+/// Whether the operator makes something with the signature.
+static bool makes(const Signature &signature) {
+  return std::any_of(signature.results.begin(), signature.results.end(),
+                     [](const Layout &layout) { return !layout.isAbsent(); });
 }
 
-/// Per stage, the last one up to it that has collectives, if it and all between
-/// them have one strand; else none.
-static std::vector<std::optional<unsigned>>
-findCollectives(const CostReport &report) {
-  std::vector<std::optional<unsigned>> found;
-  std::optional<unsigned> last;
-  for (const Step &step : report.steps) {
-    if (report.stageStrands[step.stage] > 1)
-      last.reset();
-    else if (step.collective > 0)
-      last = step.stage;
-    if (step.strand == 0)
-      found.push_back(last);
-  }
-  return found;
+bool tandem::cost::isFreeOfArgument(const SearchProblem &problem,
+                                    unsigned producer,
+                                    const ChangeCost &change) {
+  return problem.operators[producer].isArgument() && change.isPossible &&
+         !change.joins && change.getTotal(problem.getNumStrands()) == 0;
 }
 
-Ahead tandem::cost::findAhead(const SearchProblem &problem, const Plan &plan,
-                              ChangeTable &table,
-                              const std::vector<bool> &makesAgain,
-                              int64_t limit) {
-  std::string error;
-  std::optional<CostReport> report = cost(problem, plan, table, error);
-  if (!report)
-    return {};
-  Ahead ahead;
-  ahead.bytes.resize(plan.stageEnds.size());
-  unsigned op = 0;
-  std::vector<std::optional<unsigned>> collectives = findCollectives(*report);
-  for (unsigned stage = 0; stage < collectives.size(); ++stage) {
-    std::optional<unsigned> first = collectives[stage];
-    int64_t bytes = 0;
-    for (; op < plan.stageEnds[stage]; ++op)
-      bytes += makesAgain[op] ? countBytes(problem, plan, op) : 0;
-    auto hasRoom = [&](unsigned held) {
-      return bytes <= limit - report->stageBytes[held] - ahead.bytes[held];
-    };
-    if (bytes == 0 || !first)
-      continue;
-    unsigned held = *first;
-    while (held <= stage && hasRoom(held))
-      ++held;
-    if (held <= stage)
-      continue;
-    ahead.stages.push_back(stage);
-    for (held = *first; held <= stage; ++held)
-      ahead.bytes[held] += bytes;
+namespace {
+class AheadFinder {
+public:
+  AheadFinder(const SearchProblem &problem, std::span<const unsigned> producers,
+              std::span<const unsigned> signatures,
+              std::span<const unsigned> copiesFrom)
+      : problem(problem), producers(producers), signatures(signatures),
+        from(problem.operators.size(), kNeverAhead) {
+    for (unsigned op = 0; op < from.size(); ++op)
+      if (const Operator &info = problem.operators[op];
+          info.isAgain && info.pass != Pass::Update && makes(getForms(op)))
+        from[op] = copiesFrom[op];
   }
-  return ahead;
+
+  /// Until nothing changes: numbers only rise.
+  std::vector<unsigned> run() {
+    do
+      hasRisen = false;
+    while (follow(), followKernels(), hasRisen);
+    return std::move(from);
+  }
+
+private:
+  const Signature &getForms(unsigned op) const {
+    return problem.getSignatures(op)[signatures[op]];
+  }
+  const Layout &getProduced(unsigned tensor) const {
+    unsigned producer = producers[tensor];
+    const std::vector<unsigned> &results = problem.operators[producer].results;
+    return getForms(producer)
+        .results[std::ranges::find(results, tensor) - results.begin()];
+  }
+  /// Whether the operator reads the tensor as its producer made it.
+  bool readsMade(unsigned op, size_t operand) const {
+    const Layout &wanted = getForms(op).operands[operand];
+    unsigned tensor = problem.operators[op].operands[operand];
+    return !wanted.isAbsent() && wanted == getProduced(tensor) &&
+           !problem.operators[producers[tensor]].isArgument();
+  }
+  void raise(unsigned op, unsigned to) {
+    // No stage begins behind an operator of its own.
+    to = to > op ? kNeverAhead : to;
+    hasRisen |= to > from[op];
+    from[op] = std::max(from[op], to);
+  }
+  void follow();
+  void followKernels();
+
+  const SearchProblem &problem;
+  std::span<const unsigned> producers, signatures;
+  std::vector<unsigned> from;
+  bool hasRisen = false;
+};
+} // namespace
+
+/// What an operator reads was made before the stage, or is made ahead.
+void AheadFinder::follow() {
+  for (unsigned op = 0; op < from.size(); ++op) {
+    raise(op, from[op]);
+    const std::vector<unsigned> &operands = problem.operators[op].operands;
+    for (size_t i = 0; from[op] != kNeverAhead && i < operands.size(); ++i)
+      if (unsigned producer = producers[operands[i]]; readsMade(op, i))
+        raise(op, std::min(from[producer], producer + 1));
+  }
+}
+
+/// What stays inside of a kernel is made with its readers.
+void AheadFinder::followKernels() {
+  for (unsigned op = from.size(); op-- > 0;) {
+    const std::vector<unsigned> &operands = problem.operators[op].operands;
+    for (size_t i = 0; i < operands.size(); ++i)
+      if (problem.tensors[operands[i]].isInKernel && readsMade(op, i))
+        raise(producers[operands[i]], from[op]);
+  }
+}
+
+std::vector<unsigned>
+tandem::cost::findAheadFrom(const SearchProblem &problem,
+                            std::span<const unsigned> producers,
+                            std::span<const unsigned> signatures,
+                            std::span<const unsigned> copiesFrom) {
+  return AheadFinder(problem, producers, signatures, copiesFrom).run();
 }

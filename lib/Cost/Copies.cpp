@@ -7,6 +7,7 @@
 
 #include "Copies.h"
 #include "Text.h"
+#include "tandem/Cost/Ahead.h"
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -61,6 +62,8 @@ private:
   bool makeCopy(unsigned tensor, const Use &use, Pass pass, const Layout &base);
   bool endPass(unsigned tensor, Pass pass, bool hasLater);
   bool checkDecisions();
+  bool checkAhead(unsigned begin, unsigned end);
+  bool placeAhead();
   bool checkMade(const std::vector<Copy> &decided, std::vector<Copy> &made,
                  const char *what);
   std::span<const Use> getUses(unsigned tensor) const {
@@ -85,6 +88,8 @@ private:
   std::vector<Use> allUses;
   std::vector<unsigned> firstUses;
   std::vector<bool> isTiedOutput;
+  /// Per operator, from which on stages find the copies that it reads.
+  std::vector<unsigned> copiesFrom;
   /// Copies of the tensor at hand that the pass at hand can use.
   std::vector<unsigned> alive;
   /// What the plan's decisions came to.
@@ -232,7 +237,7 @@ bool CopyPlacer::makeCopy(unsigned tensor, const Use &use, Pass pass,
                     : " made in the same stage " + std::to_string(stage) +
                           ", expected a cut between them"));
   made.stage = stage;
-  made.lastOp = use.op;
+  made.lastOp = made.firstOp = use.op;
   if (needsBase(tensor, use, pass, base) && !isListed(plan.waiting, made.copy))
     info.lastOp = use.op;
   made.waits = isListed(plan.waiting, made.copy);
@@ -281,8 +286,17 @@ bool CopyPlacer::placeUse(unsigned tensor, const Use &use, Pass pass) {
   auto matches = [&](unsigned index) {
     return result.copies[index].copy.layout == use.layout;
   };
-  return std::any_of(alive.begin(), alive.end(), matches) ||
-         makeCopy(tensor, use, pass, base);
+  auto taken = std::find_if(alive.begin(), alive.end(), matches);
+  if (taken == alive.end()) {
+    if (!makeCopy(tensor, use, pass, base))
+      return false;
+    taken = std::prev(alive.end());
+  }
+  if (!isFreeOfArgument(problem, info.producer,
+                        table.getCost(tensor, base, use.layout)))
+    copiesFrom[use.op] =
+        std::max(copiesFrom[use.op], result.copies[*taken].firstOp + 1);
+  return true;
 }
 
 /// Copies live until the tensor's last use in the pass; kept ones are there for
@@ -370,9 +384,54 @@ bool CopyPlacer::checkDecisions() {
   return true;
 }
 
+/// What is ahead in a stage has to be something, and of one strand.
+bool CopyPlacer::checkAhead(unsigned begin, unsigned end) {
+  unsigned stage = result.stageOf[begin];
+  bool isAny = false, isOverTime = false, joins = false;
+  for (unsigned op = begin; op < end; ++op) {
+    isAny |= result.isAhead[op];
+    isOverTime |=
+        !problem.operators[op].isArgument() &&
+        problem.isOverTime(problem.getSignatures(op)[plan.signatures[op]]);
+  }
+  for (const PlacedCopy &copy : result.copies)
+    joins |= copy.stage == stage && !copy.waits && copy.change.joins;
+  if (isAny && begin > 0 && (joins || !isOverTime))
+    return true;
+  return fail("stage " + std::to_string(stage) + " runs ahead, expected one " +
+              (!isAny       ? "that makes values again of what was there before"
+               : begin == 0 ? "behind the first stage"
+                            : "in which nothing is computed per strand"));
+}
+
+bool CopyPlacer::placeAhead() {
+  result.isAhead.resize(problem.operators.size());
+  if (plan.ahead.empty())
+    return true;
+  std::vector<unsigned> from = findAheadFrom(problem, problem.getProducers(),
+                                             plan.signatures, copiesFrom);
+  size_t numFound = 0;
+  unsigned begin = 0;
+  for (unsigned end : plan.stageEnds) {
+    if (plan.isAhead(begin)) {
+      ++numFound;
+      for (unsigned op = begin; op < end; ++op)
+        result.isAhead[op] = from[op] <= begin;
+      if (!checkAhead(begin, end))
+        return false;
+    }
+    begin = end;
+  }
+  return numFound == plan.ahead.size() ||
+         fail("the plan runs " + std::to_string(plan.ahead.size()) +
+              " stages ahead, but " + std::to_string(numFound) +
+              " of them are stages of the plan, expected all, each once");
+}
+
 std::optional<Placement> CopyPlacer::run() {
   if (!checkSignatures() || !placeStages())
     return std::nullopt;
+  copiesFrom.resize(problem.operators.size());
   if (!std::is_sorted(plan.kept.begin(), plan.kept.end()) ||
       !std::is_sorted(plan.waiting.begin(), plan.waiting.end())) {
     error = "kept and waiting copies are out of order, expected them by "
@@ -383,7 +442,7 @@ std::optional<Placement> CopyPlacer::run() {
   for (unsigned tensor = 0; tensor < problem.tensors.size(); ++tensor)
     if (!placeTensor(tensor))
       return std::nullopt;
-  if (!checkDecisions())
+  if (!checkDecisions() || !placeAhead())
     return std::nullopt;
   return std::move(result);
 }

@@ -27,6 +27,8 @@ struct PlacedCopy {
   /// Made at the start of `stage`, alive up to and including the operator
   /// `lastOp`.
   unsigned stage, lastOp;
+  /// For which it is made.
+  unsigned firstOp = 0;
   bool waits = false;
   /// Written straight into an argument's memory.
   bool isInPlace = false;
@@ -54,6 +56,8 @@ struct PlacedTensor {
 
 struct Placement {
   std::vector<unsigned> stageOf; // per operator
+  /// Whether the operator runs ahead of its stage.
+  std::vector<bool> isAhead;
   std::vector<PlacedTensor> tensors;
   std::vector<PlacedCopy> copies;
   unsigned numStages = 0;

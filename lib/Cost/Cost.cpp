@@ -53,6 +53,24 @@ std::optional<CostReport> tandem::cost::cost(const SearchProblem &problem,
   return makeReport(problem, plan, *placement);
 }
 
+std::vector<unsigned> tandem::cost::listAheadable(const SearchProblem &problem,
+                                                  Plan plan,
+                                                  ChangeTable &table) {
+  std::vector<unsigned> stages;
+  unsigned begin = 0;
+  for (unsigned end : plan.stageEnds) {
+    auto isAgain = [&](const Operator &op) { return op.isAgain; };
+    std::string error;
+    plan.ahead = {begin};
+    if (std::any_of(problem.operators.begin() + begin,
+                    problem.operators.begin() + end, isAgain) &&
+        placeCopies(problem, plan, table, error))
+      stages.push_back(begin);
+    begin = end;
+  }
+  return stages;
+}
+
 bool tandem::cost::derive(const SearchProblem &problem, Plan &plan,
                           std::string &error, LimitUse limit) {
   ChangeTable table(problem);

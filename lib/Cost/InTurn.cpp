@@ -15,13 +15,10 @@ namespace {
 class TurnFinder {
 public:
   TurnFinder(const SearchProblem &problem, const Plan &plan,
-             const CostReport &report, ChangeTable &table,
-             std::vector<int64_t> ahead)
+             const CostReport &report, ChangeTable &table)
       : problem(problem), plan(plan), report(report), table(table),
-        ahead(std::move(ahead)), producers(problem.getProducers()),
-        begun(report.stageBytes.size()), releases(report.stageBytes.size()) {
-    this->ahead.resize(report.stageBytes.size());
-  }
+        producers(problem.getProducers()), begun(report.stageBytes.size()),
+        releases(report.stageBytes.size()) {}
 
   std::vector<unsigned> run(const std::vector<Holding> &holdings);
 
@@ -30,6 +27,9 @@ private:
   bool sends(const CopyChange &change) const;
   int getRelease(const CopyChange &change) const;
   void addChange(const CopyChange &change);
+  bool isAhead(int stage) const {
+    return stage > 0 && plan.isAhead(plan.stageEnds[stage - 1]);
+  }
   bool isSerial(unsigned stage) const;
   bool fitsEarly(unsigned stage, int first) const;
 
@@ -37,8 +37,6 @@ private:
   const Plan &plan;
   const CostReport &report;
   ChangeTable &table;
-  /// More bytes that each stage holds, of what is computed out of order.
-  std::vector<int64_t> ahead;
   std::vector<unsigned> producers;
   /// Per operator its stage; per stage the one before it that computes, or -1.
   std::vector<int> stageOf, computedBefore;
@@ -89,7 +87,7 @@ int TurnFinder::getRelease(const CopyChange &change) const {
     made[time] = change.from[time];
   if (!info.isArgument() && change.from == made) {
     int release = stageOf[producer];
-    while (release >= 0 && ahead[release] > 0)
+    while (isAhead(release))
       --release;
     return release;
   }
@@ -117,7 +115,7 @@ bool TurnFinder::fitsEarly(unsigned stage, int first) const {
   int64_t early = 0;
   for (int beside = static_cast<int>(stage) - 1; beside >= first; --beside) {
     early += begun[beside + 1];
-    if (report.stageBytes[beside] + ahead[beside] + early > problem.memoryLimit)
+    if (report.stageBytes[beside] + early > problem.memoryLimit)
       return false;
   }
   return true;
@@ -147,8 +145,7 @@ std::vector<unsigned> TurnFinder::run(const std::vector<Holding> &holdings) {
 
 std::vector<unsigned> tandem::cost::findInTurn(const SearchProblem &problem,
                                                const Plan &plan,
-                                               ChangeTable &table,
-                                               std::vector<int64_t> ahead) {
+                                               ChangeTable &table) {
   if (problem.memoryLimit == kNoLimit)
     return {};
   std::string error;
@@ -156,6 +153,5 @@ std::vector<unsigned> tandem::cost::findInTurn(const SearchProblem &problem,
   auto holdings = listHoldings(problem, plan, table, error);
   if (!report || !holdings || holdings->empty())
     return {};
-  return TurnFinder(problem, plan, *report, table, std::move(ahead))
-      .run(*holdings);
+  return TurnFinder(problem, plan, *report, table).run(*holdings);
 }

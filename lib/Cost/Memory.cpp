@@ -31,8 +31,12 @@ void PlanMemory::addStages() {
   for (unsigned op = 0; op < problem.operators.size(); ++op) {
     const Signature &signature = problem.getSignatures(op)[plan.signatures[op]];
     workspaces.push_back(signature.workspace);
+    Stage &stage = stages[placement.stageOf[op]];
     if (!problem.operators[op].isArgument() && problem.isOverTime(signature))
-      stages[placement.stageOf[op]].isOverTime = true;
+      stage.isOverTime = true;
+    for (unsigned beside = stage.begin; placement.isAhead[op] && beside < op;
+         ++beside)
+      workspaces[beside] += signature.workspace;
   }
 }
 
@@ -50,6 +54,7 @@ bool PlanMemory::isOverTime(const Layout &layout) const {
 void PlanMemory::addItem(Item item) {
   item.bytes = problem.getBytes(item.tensor, item.layout);
   item.isOnce |= !isOverTime(item.layout);
+  item.isEarly |= item.kind == Holding::Kind::Copy;
   if (item.first > item.last)
     return;
   const Stage &first = stages[placement.stageOf[item.first]],
@@ -77,8 +82,12 @@ void PlanMemory::addTensor(unsigned tensor, unsigned last, unsigned lastOfAll) {
   bool isArgument = info.stage == kBeforeAll;
   unsigned stageEnd = isArgument ? 0 : stages[info.stage].end;
   unsigned first = problem.tensors[tensor].getFirstHeld(info.producer);
+  bool isAhead = !isArgument && placement.isAhead[info.producer];
+  if (isAhead)
+    first = std::min(first, stages[info.stage].begin);
   Item item{
       Holding::Kind::Produced, tensor, info.produced, 0, first, last, false};
+  item.isEarly = isAhead && first == stages[info.stage].begin;
   if (info.isSummed && !info.keepsTerms) {
     item.last = stageEnd - 1;
     item.isTerms = true;
@@ -135,7 +144,7 @@ void PlanMemory::addCopies(const std::vector<std::optional<WaitSpan>> &spans) {
 
 /// Copies are there before the stage's first operator.
 bool PlanMemory::isAtBegin(const Item &item, const Stage &stage) const {
-  bool isMade = item.first == stage.begin && item.kind == Holding::Kind::Copy;
+  bool isMade = item.first == stage.begin && item.isEarly;
   return (item.first < stage.begin || isMade) && item.last >= stage.begin;
 }
 
@@ -157,7 +166,7 @@ void PlanMemory::sumUp() {
     between[item.first + 1] += share;
     alive[item.last + 1] -= share;
     between[item.last + 1] -= share;
-    first.atBegin += item.kind == Holding::Kind::Copy ? share : 0;
+    first.atBegin += item.isEarly ? share : 0;
     first.atEnd += item.isTerms ? share : 0;
     once[item.first] += item.isOnce ? item.bytes : 0;
     once[item.last + 1] -= item.isOnce ? item.bytes : 0;

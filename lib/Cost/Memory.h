@@ -43,6 +43,8 @@ private:
     bool isOnce;
     /// Terms that the last strand sums up: still there at the stage's end.
     bool isTerms = false;
+    /// There before the first operator of its stage: a copy, or made ahead.
+    bool isEarly = false;
   };
   struct Stage {
     unsigned begin, end;

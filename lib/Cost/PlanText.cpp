@@ -59,7 +59,8 @@ std::string tandem::cost::print(const SearchProblem &problem,
   unsigned begin = 0;
   auto change = plan.changes.begin();
   for (unsigned stage = 0; stage < plan.stageEnds.size(); ++stage) {
-    text += "stage " + std::to_string(stage) + "\n";
+    text += "stage " + std::to_string(stage) +
+            (plan.isAhead(begin) ? " ahead\n" : "\n");
     for (; change != plan.changes.end() && change->stage <= stage; ++change)
       text += "  change " + printCopy(problem, change->copy) + " from " +
               print(problem, change->from) + (change->waits ? " waits" : "") +
@@ -162,6 +163,11 @@ bool PlanParser::parseHeader() {
 bool PlanParser::parseStage() {
   if (!expectIndex("stage", plan.stageEnds.size()))
     return false;
+  bool isAhead = getWords().size() > 2;
+  if (isAhead && (getWord(2) != "ahead" || getWords().size() > 3))
+    return failWord(2, "'ahead' or the end of the line");
+  if (isAhead)
+    plan.ahead.push_back(plan.signatures.size());
   plan.stageEnds.push_back(plan.signatures.size());
   return true;
 }

@@ -65,6 +65,8 @@ static std::string printOperator(const Operator &op, unsigned index,
   text += " " + printWord(op.name) + " set " + std::to_string(op.signatureSet) +
           " operands " + printList(op.operands) + " results " +
           printList(op.results);
+  if (op.isAgain)
+    text += " again";
   if (op.attachedTo >= 0)
     text += " attached " + std::to_string(op.attachedTo);
   if (!op.location.empty())

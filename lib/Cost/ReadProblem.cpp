@@ -344,6 +344,8 @@ bool ProblemParser::parseLocations(size_t &place, std::string_view word,
 }
 
 bool ProblemParser::parseTrailer(size_t place, Operator &op) {
+  op.isAgain = getWord(place) == "again" && !op.isArgument();
+  place += op.isAgain;
   if (getWord(place) == "attached" && place + 1 < getWords().size()) {
     auto index = parseNumber<int>(getWord(place + 1));
     if (!index || *index < 0 ||

@@ -58,6 +58,11 @@ std::vector<std::vector<unsigned>> SearchProblem::getTieGroups() const {
   return groups;
 }
 
+bool SearchProblem::hasAgain() const {
+  return std::any_of(operators.begin(), operators.end(),
+                     [](const Operator &op) { return op.isAgain; });
+}
+
 std::vector<unsigned> SearchProblem::getProducers() const {
   std::vector<unsigned> producers(tensors.size());
   for (unsigned op = 0; op < operators.size(); ++op)

@@ -31,11 +31,11 @@ class Recorder : public WaitQueue {
 public:
   explicit Recorder(CostReport &report) : report(report) {}
 
-  void addStep(double collective, double computation) {
-    auto index = static_cast<unsigned>(stage);
-    report.stageStrands.resize(index + 1);
-    report.steps.push_back(
-        {index, report.stageStrands[index]++, collective, computation});
+  void addStep(Step step) {
+    step.stage = static_cast<unsigned>(stage);
+    report.stageStrands.resize(stage + 1);
+    ++report.stageStrands[stage];
+    report.steps.push_back(step);
   }
   void addSlot(const Slot &slot) { report.slots.push_back(slot); }
   void take(LineState &line, double taken, bool takesAll) {
@@ -71,8 +71,12 @@ static std::vector<StageWork> getWork(const SearchProblem &problem,
   std::vector<StageWork> work(placement.numStages);
   for (unsigned op = 0; op < problem.operators.size(); ++op) {
     const Signature &signature = problem.getSignatures(op)[plan.signatures[op]];
-    if (!problem.operators[op].isArgument())
-      work[placement.stageOf[op]].add(signature, problem.isOverTime(signature));
+    bool isOverTime = problem.isOverTime(signature);
+    StageWork &stage = work[placement.stageOf[op]];
+    if (placement.isAhead[op])
+      stage.addAhead(signature, isOverTime, problem.getNumStrands());
+    else if (!problem.operators[op].isArgument())
+      stage.add(signature, isOverTime);
   }
   for (const PlacedTensor &tensor : placement.tensors)
     if (tensor.isSummed && tensor.stage != kBeforeAll) {

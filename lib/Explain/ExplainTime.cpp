@@ -158,8 +158,8 @@ void TimeAnalysis::addSlots() {
     }
     // The others lie beside it.
     const Queue &longest = *std::ranges::max_element(queues, {}, getSum);
-    double exposed =
-        report.slots[j].seconds - before - beta * report.slots[j].waited;
+    double exposed = report.slots[j].seconds - before - step.ahead -
+                     beta * report.slots[j].waited;
     expose(getCause(j, before, getSum(longest)), exposed, longest);
   }
 }

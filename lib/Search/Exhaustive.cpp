@@ -42,6 +42,7 @@ private:
   bool visitCopies();
   bool visitSubsets(const std::vector<Copy> &kept,
                     const std::vector<Copy> &waiting);
+  bool visitAhead(const CostReport &report);
   std::vector<Copy> getWaitable(const CostReport &report);
   bool isReachable(const Group &group);
   bool isLegalAnywhere();
@@ -173,14 +174,29 @@ std::vector<Copy> Enumerator::getWaitable(const CostReport &report) {
   return waitable;
 }
 
-static std::vector<Copy> getSubset(const std::vector<Copy> &copies,
-                                   uint64_t bits) {
-  std::vector<Copy> subset;
-  for (size_t i = 0; i < copies.size(); ++i)
+template <typename T>
+static std::vector<T> getSubset(const std::vector<T> &all, uint64_t bits) {
+  std::vector<T> subset;
+  for (size_t i = 0; i < all.size(); ++i)
     if (bits >> i & 1)
-      subset.push_back(copies[i]);
+      subset.push_back(all[i]);
   std::sort(subset.begin(), subset.end());
   return subset;
+}
+
+/// The plan at hand, and with what it may run ahead.
+bool Enumerator::visitAhead(const CostReport &report) {
+  bool proceeds = visit(plan, report);
+  std::vector<unsigned> stages = listAheadable(problem, plan, table);
+  uint64_t numSubsets = uint64_t(1) << stages.size();
+  for (uint64_t bits = 1; proceeds && bits < numSubsets && numVisited <= limit;
+       ++bits) {
+    plan.ahead = getSubset(stages, bits);
+    if (std::optional<CostReport> ahead = ask())
+      proceeds = visit(plan, *ahead);
+  }
+  plan.ahead.clear();
+  return proceeds;
 }
 
 bool Enumerator::visitSubsets(const std::vector<Copy> &kept,
@@ -191,7 +207,7 @@ bool Enumerator::visitSubsets(const std::vector<Copy> &kept,
     plan.kept = getSubset(kept, bits);
     plan.waiting = getSubset(waiting, bits >> kept.size());
     std::optional<CostReport> report = ask();
-    if (report && !visit(plan, *report))
+    if (report && !visitAhead(*report))
       return false;
     if (numVisited > limit)
       break;
@@ -206,10 +222,10 @@ bool Enumerator::visitCopies() {
   std::optional<CostReport> report = ask();
   if (!report)
     return true;
-  if (!visit(plan, *report))
-    return false;
   if (!rules.decidesCopies)
-    return true;
+    return visit(plan, *report);
+  if (!visitAhead(*report))
+    return false;
   std::vector<Copy> kept = getKeepable(*report), waiting = getWaitable(*report);
   return visitSubsets(kept, waiting);
 }
@@ -292,8 +308,10 @@ bool tandem::search::enumeratePlans(const SearchProblem &problem,
 static bool isBetter(const Plan &plan, double cost, const Plan &best) {
   if (cost != best.cost)
     return cost < best.cost;
-  return std::tie(plan.signatures, plan.stageEnds, plan.kept, plan.waiting) <
-         std::tie(best.signatures, best.stageEnds, best.kept, best.waiting);
+  auto getDecisions = [](const Plan &of) {
+    return std::tie(of.signatures, of.stageEnds, of.kept, of.waiting, of.ahead);
+  };
+  return getDecisions(plan) < getDecisions(best);
 }
 
 static std::string describeInfeasible(const SearchProblem &problem,

@@ -149,3 +149,19 @@ std::optional<Plan> search::completePlan(const SearchProblem &problem,
     }
   return best;
 }
+
+void search::runAhead(const SearchProblem &problem, Plan &plan) {
+  ChangeTable table(problem);
+  std::string error;
+  for (unsigned stage : listAheadable(problem, plan, table)) {
+    Plan other = plan;
+    other.ahead.push_back(stage);
+    auto report = cost::cost(problem, other, table, error);
+    if (!report || report->peak > problem.memoryLimit ||
+        report->seconds >= plan.cost)
+      continue;
+    plan = std::move(other);
+    plan.cost = report->seconds;
+    plan.peak = report->peak;
+  }
+}

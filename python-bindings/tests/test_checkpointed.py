@@ -217,7 +217,6 @@ def test_a_plan_makes_again_beside_collectives(tmp_path):
     path = tmp_path / "plan.txt"
     path.write_text("\n".join([*lines, f"end {len(lines) - 1}"]) + "\n")
     step = check_training(model, loss_fn, batches(2), mesh="model=2", plan=str(path))
-    # Those with room below the peak.
     assert len(re.findall("(?m)^stage .*: ahead", step.compiled.plan)) >= 2
 
 

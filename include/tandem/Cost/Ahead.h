@@ -5,36 +5,34 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A stage of one strand computes behind its collectives (Cost.h, *Slots*). What
-// it, or a stage behind it, makes again of saved values needs none of them: a
-// schedule may compute it beside them, before the rest of the stage. The cost
-// does not count the time that this saves. What is held sooner stays below a
-// limit, which may be the peak of the plan.
+// Which operators a stage can run ahead (Cost.h, *Ahead*) follows from the
+// forms and from where the stage begins: what they read has to be there.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef TANDEM_COST_AHEAD_H
 #define TANDEM_COST_AHEAD_H
 
-#include "tandem/Cost/Cost.h"
+#include "tandem/Cost/Changes.h"
+#include <span>
 
 namespace tandem::cost {
 
-struct Ahead {
-  /// Ascending: what they make again may be computed beside the last
-  /// collectives up to the stage, if it reads nothing that is made later.
-  std::vector<unsigned> stages;
-  /// Per stage, what it holds then beyond `CostReport::stageBytes`, at most.
-  std::vector<int64_t> bytes;
-};
+/// Of an operator that cannot run ahead in any stage.
+constexpr unsigned kNeverAhead = ~0u;
 
-/// Those with which no stage holds more than `limit` bytes, from the first one
-/// on; only stages of one strand, with no other between them and the
-/// collectives. `makesAgain` is per operator. Nothing for a plan that is not
-/// legal.
-Ahead findAhead(const SearchProblem &problem, const Plan &plan,
-                ChangeTable &table, const std::vector<bool> &makesAgain,
-                int64_t limit);
+/// Per operator, the first one with which a stage can begin that runs it ahead.
+/// `signatures` are those of a plan. `copiesFrom` says the same of the copies
+/// that each operator reads: one more than the operator for which each is made;
+/// 0 for free ones of arguments (`isFreeOfArgument`).
+std::vector<unsigned> findAheadFrom(const SearchProblem &problem,
+                                    std::span<const unsigned> producers,
+                                    std::span<const unsigned> signatures,
+                                    std::span<const unsigned> copiesFrom);
+
+/// Whether an argument can be brought from one layout to another in no time.
+bool isFreeOfArgument(const SearchProblem &problem, unsigned producer,
+                      const ChangeCost &change);
 
 } // namespace tandem::cost
 

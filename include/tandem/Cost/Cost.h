@@ -46,6 +46,19 @@
 //  beta = min(1, b (1 - 1/a)), gamma = min(1, a (1 - 1/b)) with the slow-downs
 //  a and b of the problem.
 //
+//  Ahead. A plan may let a stage behind the first one, of one strand, run
+//  ahead: operators that make values again (`Operator::isAgain`) of what was
+//  there before the stage, or of what others of them make, are computed beside
+//  the stage's collectives. A copy that is made in the stage was not there,
+//  unless it is a free one of an argument. What stays inside of a kernel runs
+//  ahead only with all its readers. Let a be the seconds of these operators:
+//  they do not count in p_j, and the slot takes
+//
+//      p_{j-1} + max(a + beta c_j, c_j + gamma a)
+//
+//  with the beta and gamma of overlapped slots. All such operators of the stage
+//  run ahead, or none.
+//
 //  Waiting. The changes between a gradient (a tensor made before the updates,
 //  summed if it is a sum over time) and its updates may wait, if they start
 //  from the gradient itself and join no strands. They enter a first-in
@@ -84,6 +97,8 @@
 //  the bytes of its root in their producers' layouts, and is no sum over time,
 //  lies in the root's memory, which lives as long as it does. What lies inside
 //  of a kernel holds nothing in its producer's layout, unless it is summed.
+//  What runs ahead lies at the beginning of its stage: results are held from
+//  there on, and workspaces up to the operator.
 //  What a loop carries is held from the loop's first operator on
 //  (`Tensor::heldFrom`).
 //
@@ -100,13 +115,6 @@
 #include "tandem/Cost/Slots.h"
 
 namespace tandem::cost {
-
-/// A step of the time line: a stage's strand.
-struct Step {
-  unsigned stage, strand;
-  double collective = 0;  // c, s
-  double computation = 0; // p, s
-};
 
 /// A legal plan's cost with what it is made of.
 struct CostReport {
@@ -130,6 +138,11 @@ struct CostReport {
 /// decisions are not legal.
 std::optional<CostReport> cost(const SearchProblem &problem, const Plan &plan,
                                ChangeTable &table, std::string &error);
+
+/// First operators of the stages that may run ahead with the plan's other
+/// decisions.
+std::vector<unsigned> listAheadable(const SearchProblem &problem, Plan plan,
+                                    ChangeTable &table);
 
 /// Whether a plan has to hold the memory limit.
 enum class LimitUse { Hold, Ignore };

@@ -23,12 +23,10 @@ namespace tandem::cost {
 /// to follow the computation of the stages before: begun as soon as their
 /// operands and the queue allow, what they make would not fit into the memory
 /// limit beside what an earlier stage holds. Of collectives of an earlier stage
-/// that need not, bytes count as held from there on. `ahead` is `Ahead::bytes`:
-/// what such stages make may be there as soon as they begin. None for a plan
-/// that is not legal.
+/// that need not, bytes count as held from there on. What a stage makes ahead
+/// is there as soon as it begins. None for a plan that is not legal.
 std::vector<unsigned> findInTurn(const SearchProblem &problem, const Plan &plan,
-                                 ChangeTable &table,
-                                 std::vector<int64_t> ahead = {});
+                                 ChangeTable &table);
 
 } // namespace tandem::cost
 

@@ -24,12 +24,21 @@ struct StageWork {
   bool joins = false, dependsOnStrand = false;
   std::array<double, kMaxAxes> collectivePerStrand{}, collectiveOnce{};
   double computationPerStrand = 0, computationOnce = 0, sums = 0;
+  /// Of the only strand, beside the stage's collectives (Cost.h, *Ahead*).
+  double ahead = 0;
 
   /// Adds an operator, or a change; with -1 as `sign` takes its seconds away.
   void add(const Signature &signature, bool isOverTime, int sign = 1) {
     dependsOnStrand |= isOverTime;
     (isOverTime ? computationPerStrand : computationOnce) +=
         sign * signature.seconds;
+  }
+  /// Adds an operator that runs ahead.
+  void addAhead(const Signature &signature, bool isOverTime,
+                int64_t numStrands) {
+    dependsOnStrand |= isOverTime;
+    ahead +=
+        static_cast<double>(isOverTime ? numStrands : 1) * signature.seconds;
   }
   void add(const ChangeCost &change, int sign = 1) {
     joins |= change.joins;
@@ -53,11 +62,11 @@ struct LineState {
   bool previousIsOne = false;
 };
 
-/// Hears of what a line is made of: each step's communication and computation,
-/// each slot, and what is taken from the queue, enters it and is left when
-/// updates begin. This one has no use for it.
+/// Hears of what a line is made of: each step, without its stage, each slot,
+/// and what is taken from the queue, enters it and is left when updates begin.
+/// This one has no use for it.
 struct NoListener {
-  void addStep(double, double) {}
+  void addStep(const Step &) {}
   void addSlot(const Slot &) {}
   void take(LineState &, double, bool) {}
   void arrive(LineState &) {}
@@ -111,7 +120,7 @@ public:
   /// Adds the last slot: computation only.
   template <typename Listener = NoListener>
   void finish(LineState &line, Listener &&listener = {}) const {
-    addSlot(line, 0, false, listener);
+    addSlot(line, 0, 0, false, listener);
     arrive(line, listener);
     expose(line, listener);
     line.previous = 0;
@@ -119,7 +128,7 @@ public:
 
 private:
   template <typename Listener>
-  void addSlot(LineState &line, double collective, bool isSerial,
+  void addSlot(LineState &line, double collective, double ahead, bool isSerial,
                Listener &listener) const;
   template <typename Listener>
   void arrive(LineState &line, Listener &listener) const {
@@ -140,15 +149,17 @@ private:
 };
 
 template <typename Listener>
-void Line::addSlot(LineState &line, double collective, bool isSerial,
-                   Listener &listener) const {
+void Line::addSlot(LineState &line, double collective, double ahead,
+                   bool isSerial, Listener &listener) const {
   double room =
       interference.getRoom(line.previous, collective, isSerial) - pieceLatency;
   double taken = std::min(line.waiting, std::max(0.0, room));
   Slot slot{0, taken, isSerial};
   slot.seconds =
-      isSerial ? line.previous + collective + interference.beta * taken
-               : interference.getSlot(line.previous, collective + taken, false);
+      isSerial
+          ? line.previous + interference.getSlot(ahead, collective, false) +
+                interference.beta * taken
+          : interference.getSlot(line.previous, collective + taken, false);
   line.seconds += slot.seconds;
   listener.addSlot(slot);
   if (taken <= 0)
@@ -172,8 +183,8 @@ void Line::close(LineState &line, const StageWork &work, double leaving,
       collective =
           std::max(collective, share * work.collectivePerStrand[q] +
                                    (isFirst ? work.collectiveOnce[q] : 0));
-    addSlot(line, collective, !isInStrands || (isFirst && line.previousIsOne),
-            listener);
+    addSlot(line, collective, work.ahead,
+            !isInStrands || (isFirst && line.previousIsOne), listener);
     if (isFirst) {
       arrive(line, listener);
       // The first update is computed in the next slot.
@@ -183,7 +194,8 @@ void Line::close(LineState &line, const StageWork &work, double leaving,
     line.previous = share * work.computationPerStrand +
                     (isFirst ? work.computationOnce : 0) +
                     (strand + 1 == numSteps ? work.sums : 0);
-    listener.addStep(collective, line.previous);
+    listener.addStep({0, static_cast<unsigned>(strand), collective,
+                      line.previous, work.ahead});
   }
   line.previousIsOne = !isInStrands;
   line.arriving = leaving;

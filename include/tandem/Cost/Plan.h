@@ -6,10 +6,11 @@
 //===----------------------------------------------------------------------===//
 //
 // A plan is plain data. What is decided: a signature per operator, the cuts of
-// the order into stages, which copies are kept for a later pass and which
-// gradients' collectives wait. What follows from that, and is written so that a
-// reader sees it and a verifier can compare: the changes of layout of each
-// stage, the cost and the peak of memory.
+// the order into stages, which copies are kept for a later pass, which
+// gradients' collectives wait and which stages make values again ahead. What
+// follows from that, and is written so that a reader sees it and a verifier can
+// compare: the changes of layout of each stage, the cost and the peak of
+// memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -60,6 +61,10 @@ struct Plan {
   /// Sorted.
   std::vector<Copy> waiting;
 
+  /// First operators of the stages that compute what they make again of what
+  /// was there beside their collectives (Cost.h, *Ahead*). Sorted.
+  std::vector<unsigned> ahead;
+
   //--- Derived: `derive` (Cost.h) fills them in.
   std::vector<CopyChange> changes;
   double cost = 0;  // s per step
@@ -71,6 +76,16 @@ struct Plan {
   bool isOptimal = false;
 
   bool operator==(const Plan &) const = default;
+
+  /// Whether the stage that begins with the operator runs ahead.
+  bool isAhead(unsigned begin) const {
+    return std::binary_search(ahead.begin(), ahead.end(), begin);
+  }
+  /// Removes the cut, and what it says of the stage behind it.
+  void removeCut(std::vector<unsigned>::iterator cut) {
+    std::erase(ahead, *cut);
+    stageEnds.erase(cut);
+  }
 };
 
 /// By which share a plan may cost more than the best one: seconds / bound - 1;

@@ -127,6 +127,9 @@ struct Operator {
   /// parameter, the update); -1 if none. A hint for the order of a search; it
   /// means nothing for legality or cost.
   int attachedTo = -1;
+  /// Whether it makes values again that were made before: a plan may compute it
+  /// beside collectives of its stage (Cost.h, *Ahead*).
+  bool isAgain = false;
   /// Whether it stands for an argument of the step, which exists before the
   /// first stage.
   bool isArgument() const {
@@ -182,6 +185,8 @@ struct SearchProblem {
   /// or result is not `full` over time.
   bool isOverTime(const Signature &signature) const;
   unsigned getNumQueues() const;
+  /// Whether some operator makes values again.
+  bool hasAgain() const;
   /// Operators that take signatures of one index, each group in their order,
   /// and the groups in that of their first ones. Who is not tied is alone.
   std::vector<std::vector<unsigned>> getTieGroups() const;

@@ -26,6 +26,15 @@ struct Slot {
   bool isSerial = false;
 };
 
+/// A step of the time line: a stage's strand.
+struct Step {
+  unsigned stage, strand;
+  double collective = 0;  // c, s
+  double computation = 0; // p, s
+  /// Beside its own collective (Cost.h, *Ahead*), s.
+  double ahead = 0;
+};
+
 /// beta and gamma of an overlapped slot.
 struct Interference {
   double beta = 0, gamma = 0;

@@ -26,6 +26,10 @@ void attachBackward(cost::SearchProblem &problem);
 std::optional<cost::Plan> completePlan(const cost::SearchProblem &problem,
                                        cost::Plan plan, std::string &error);
 
+/// Lets the stages of a plan of `completePlan` run ahead that are shorter so
+/// and fit (Cost.h, *Ahead*).
+void runAhead(const cost::SearchProblem &problem, cost::Plan &plan);
+
 } // namespace tandem::search
 
 #endif // TANDEM_SEARCH_NATURAL_H

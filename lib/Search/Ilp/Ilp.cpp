@@ -136,10 +136,14 @@ void IlpSearch::takeBound(double proven) {
   bound = std::max(bound, proven);
 }
 
-/// The plan is kept if it fits and is the cheapest so far.
+/// The plan is kept if it fits and is the cheapest so far. Rows may let a stage
+/// run ahead whose copies of an earlier pass are made in it.
 bool IlpSearch::takePlan(Plan plan) {
   std::string error;
   std::optional<CostReport> report = cost::cost(problem, plan, table, error);
+  isTooLarge = false;
+  if (!report && !plan.ahead.empty())
+    return false;
   if (!report)
     return fail("the integer program allows a plan that is not legal, which is "
                 "a mistake of the search: " +

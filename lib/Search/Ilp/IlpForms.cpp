@@ -57,6 +57,7 @@ IlpForms::IlpForms(const SearchProblem &problem, const IlpStages &stages,
       firstColumn(problem.operators.size()) {
   addsUp = search::addsUp(problem, allowed);
   addSignatures();
+  addAhead();
   addTensors();
   for (unsigned i = 0; i < tensors.size(); ++i) {
     isCut |= this->isStopped();
@@ -75,8 +76,8 @@ bool IlpForms::isArgument(unsigned op) const {
   return rules.hasArguments && problem.operators[op].isArgument();
 }
 
-/// No stage can have several strands, and there is one queue. Stages that
-/// run passes have two strands.
+/// No stage can have several strands or run ahead, and there is one queue.
+/// Stages that run passes have two strands.
 bool tandem::search::addsUp(const SearchProblem &problem,
                             const IlpChoices &allowed) {
   bool canOverlap = false;
@@ -85,7 +86,7 @@ bool tandem::search::addsUp(const SearchProblem &problem,
       canOverlap |=
           allowed[op][s] && problem.isOverTime(problem.getSignatures(op)[s]);
   return !getRules(problem.accounting).hasStagePasses() &&
-         (problem.getNumStrands() == 1 || !canOverlap) &&
+         (problem.getNumStrands() == 1 || !canOverlap) && !problem.hasAgain() &&
          problem.getNumQueues() <= 1;
 }
 
@@ -104,6 +105,19 @@ void IlpForms::addSignatures() {
     if (sum.size() > 1)
       for (Term term : sum)
         decisions.push_back(term.column);
+  }
+}
+
+/// Arguments are there before the first stage, which has nothing to wait for.
+void IlpForms::addAhead() {
+  aheadColumns.assign(stages.size(), -1);
+  for (unsigned op = 0; op < problem.operators.size(); ++op) {
+    int &column = aheadColumns[stages.stageOf[op]];
+    if (!problem.operators[op].isAgain || stages.stageOf[op] == 0 ||
+        column >= 0)
+      continue;
+    column = program.addBinary();
+    decisions.push_back(column);
   }
 }
 
@@ -198,6 +212,9 @@ Plan IlpForms::getPlan(const IlpSolution &solution) const {
         chosen = s;
     plan.signatures.push_back(chosen);
   }
+  for (unsigned stage = 0; stage < stages.size(); ++stage)
+    if (aheadColumns[stage] >= 0 && isSet(aheadColumns[stage]))
+      plan.ahead.push_back(stages.ends[stage - 1]);
   for (const auto &network : networks)
     network->read(solution, plan);
   for (std::vector<Copy> *copies : {&plan.kept, &plan.waiting}) {

@@ -136,6 +136,10 @@ public:
   /// sources where there are several.
   std::vector<int> decisions;
 
+  /// Of each stage the binary column that lets it run ahead; -1 if it makes
+  /// nothing again.
+  std::vector<int> aheadColumns;
+
   int getColumn(unsigned op, unsigned signature) const {
     return firstColumn[op] + static_cast<int>(signature);
   }
@@ -166,6 +170,7 @@ public:
 private:
   void addSignatures();
   void addTensors();
+  void addAhead();
   void groupPasses(IlpTensor &tensor);
   const IlpChoices &allowed;
   IntegerProgram &program;

@@ -7,7 +7,8 @@
 //
 // Rows that keep each operator below the memory limit (Cost.h, *Memory*). Exact
 // but for copies that wait: how long the queue holds them and their gradients
-// is left out, so that the rows may allow too much, never too little.
+// is left out, and so is how much sooner a stage holds what it makes ahead. So
+// the rows may allow too much, never too little.
 //
 //===----------------------------------------------------------------------===//
 

@@ -126,9 +126,17 @@ void IlpTime::addSlots(unsigned index) {
         join(split.collectivePerStrand[q], split.collectiveOnce[q]));
   }
   first.computation = previous;
-  first.other = addLargest(std::move(rest));
+  Slot beside;
+  beside.computation = alone.ahead;
+  bool isAhead = !alone.ahead.isEmpty();
+  if (isAhead)
+    beside.collectives = std::move(rest);
+  else
+    first.other = addLargest(std::move(rest));
   first.takesWaiting = index <= stages.firstUpdate;
   addSlot(std::move(first));
+  if (isAhead)
+    addSlot(std::move(beside));
 
   // In one strand, all that is left is the slot behind it.
   alone.computationOnce.add(alone.computationPerStrand, share);

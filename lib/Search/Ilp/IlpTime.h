@@ -12,6 +12,9 @@
 // slot of its first step and computes in a slot of its own: that costs the sum,
 // and nothing overlaps.
 //
+// What runs ahead of a stage in one strand is the computation of a slot of its
+// own, with the stage's collectives.
+//
 // A slot with computation P, overlapped collectives C, others U and w seconds
 // of waiting ones takes
 //

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "IlpWork.h"
+#include "tandem/Cost/Ahead.h"
 #include <algorithm>
 
 using namespace tandem::cost;
@@ -14,15 +15,19 @@ using namespace tandem::search;
 IlpWork::IlpWork(const IlpForms &forms, IntegerProgram &program, double scale)
     : forms(forms), problem(forms.problem), program(program), scale(scale),
       numStrands(forms.problem.getNumStrands()), stages(forms.stages.size()),
-      splitColumns(forms.problem.operators.size()) {
+      splitColumns(forms.problem.operators.size()),
+      aheadOf(forms.problem.operators.size()) {
   for (const IlpChange &change : forms.changes)
     if (change.cost.joins && !change.waits)
       stages[change.stage].joins.push_back(change.made);
   addStages();
+  for (unsigned op = 0; op < problem.operators.size(); ++op)
+    addAhead(op);
   addOperators();
   addSums();
   addChanges();
   addPartRows();
+  addAheadRows();
 }
 
 //===----------------------------------------------------------------------===//
@@ -109,6 +114,93 @@ IlpWork::Parts IlpWork::getParts(unsigned op, const Expr &chosen) const {
 }
 
 //===----------------------------------------------------------------------===//
+// Ahead
+//===----------------------------------------------------------------------===//
+
+/// A stage that runs ahead does so in one strand, with what reads nothing that
+/// the stage makes. Rows let less of it be ahead: that is never shorter, but
+/// for the room that what waits has.
+void IlpWork::addAhead(unsigned op) {
+  unsigned index = forms.stages.stageOf[op];
+  int column = forms.aheadColumns[index];
+  const SignatureSet &signatures = problem.getSignatures(op);
+  aheadOf[op].resize(signatures.size());
+  if (column < 0 || !problem.operators[op].isAgain)
+    return;
+  for (unsigned s = 0; s < signatures.size(); ++s) {
+    Parts parts = getParts(op, {{forms.getColumn(op, s), 1}});
+    bool makes =
+        std::ranges::any_of(signatures[s].results, [](const Layout &layout) {
+          return !layout.isAbsent();
+        });
+    if (!forms.isAllowed(op, s) || !makes || parts.alone.empty())
+      continue;
+    aheadOf[op][s] = {{program.addContinuous(0, 1), 1}};
+    program.addLess(aheadOf[op][s], parts.alone);
+    program.addLess(aheadOf[op][s], {{column, 1}});
+  }
+  addReads(op);
+}
+
+/// What it reads of its stage is made ahead.
+void IlpWork::addReads(unsigned op) {
+  const Operator &info = problem.operators[op];
+  const SignatureSet &signatures = problem.getSignatures(op);
+  for (size_t i = 0; i < info.operands.size(); ++i) {
+    const IlpTensor &tensor = forms.tensors[info.operands[i]];
+    if (tensor.stage != static_cast<int>(forms.stages.stageOf[op]))
+      continue;
+    Expr row;
+    for (unsigned s = 0; s < signatures.size(); ++s)
+      if (!signatures[s].operands[i].isAbsent())
+        add(row, aheadOf[op][s]);
+    Expr made;
+    for (const Expr &ahead : aheadOf[tensor.producer])
+      add(made, ahead);
+    program.addLess(row, made);
+  }
+}
+
+/// Nothing that reads a copy which is made in its stage, but a free one of an
+/// argument, is made ahead.
+void IlpWork::addCopyRow(const IlpChange &change, const IlpUse &use,
+                         ChangeTable &table) {
+  const IlpTensor &tensor = forms.tensors[change.copy.tensor];
+  const SignatureSet &signatures = problem.getSignatures(use.op);
+  Expr row;
+  for (unsigned s = 0; s < signatures.size(); ++s)
+    if (signatures[s].operands[use.operand] == change.copy.layout)
+      add(row, aheadOf[use.op][s]);
+  if (row.empty())
+    return;
+  add(row, change.made);
+  for (const IlpLayout &produced : tensor.produced)
+    if (isFreeOfArgument(problem, tensor.producer,
+                         table.getCost(change.copy.tensor, produced.layout,
+                                       change.copy.layout)))
+      add(row, produced.chosen, -1);
+  program.addRow(row, -kInfinity, 1);
+}
+
+/// A stage that runs nothing ahead does not say so.
+void IlpWork::addAheadRows() {
+  ChangeTable table(problem);
+  std::vector<Expr> any(stages.size());
+  for (unsigned op = 0; op < problem.operators.size(); ++op)
+    for (const Expr &ahead : aheadOf[op])
+      add(any[forms.stages.stageOf[op]], ahead);
+  for (unsigned stage = 0; stage < stages.size(); ++stage)
+    if (int column = forms.aheadColumns[stage]; column >= 0)
+      program.addLess({{column, 1}}, any[stage]);
+  for (const IlpChange &change : forms.changes) {
+    const IlpTensor &tensor = forms.tensors[change.copy.tensor];
+    for (const IlpUse &use : tensor.uses)
+      if (use.stage == change.stage && use.pass == change.copy.pass)
+        addCopyRow(change, use, table);
+  }
+}
+
+//===----------------------------------------------------------------------===//
 // Computation
 //===----------------------------------------------------------------------===//
 
@@ -127,6 +219,13 @@ void IlpWork::addOperators() {
                        : &IlpStageWork::computationOnce;
       Parts parts = getParts(op, {{forms.getColumn(op, s), 1}});
       double seconds = signatures[s].seconds * scale;
+      if (const Expr &ahead = aheadOf[op][s]; !ahead.empty()) {
+        bool isOverTime = problem.isOverTime(signatures[s]);
+        stage.alone.ahead.add(
+            key, ahead,
+            seconds * static_cast<double>(isOverTime ? numStrands : 1));
+        add(parts.alone, ahead, -1);
+      }
       (stage.split.*place).add(key, parts.split, seconds);
       (stage.alone.*place).add(key, parts.alone, seconds);
     }

@@ -21,10 +21,10 @@
 
 namespace tandem::search {
 
-/// Per strand, once, and in the last strand.
+/// Per strand, once, in the last strand, and ahead of the only one.
 struct IlpStageWork {
   std::array<IlpSum, cost::kMaxAxes> collectivePerStrand, collectiveOnce;
-  IlpSum computationPerStrand, computationOnce, sums;
+  IlpSum computationPerStrand, computationOnce, sums, ahead;
 };
 
 class IlpWork {
@@ -58,6 +58,11 @@ private:
   void addStages();
   void addStrands(unsigned stage, unsigned begin, unsigned end);
   Parts getParts(unsigned op, const Expr &chosen) const;
+  void addAhead(unsigned op);
+  void addReads(unsigned op);
+  void addCopyRow(const IlpChange &change, const IlpUse &use,
+                  cost::ChangeTable &table);
+  void addAheadRows();
   void addOperators();
   void addSums();
   void addChanges();
@@ -74,6 +79,8 @@ private:
   /// Of operators in stages that may have either: for each signature, that it
   /// is chosen and there are k strands.
   std::vector<std::vector<int>> splitColumns;
+  /// Of operators that make values again, by signature: that they run ahead.
+  std::vector<std::vector<Expr>> aheadOf;
   /// By tensor, use and layout wanted: the changes made for it, in parts.
   std::map<std::array<int, 3>, Parts> partsOfUses;
 };

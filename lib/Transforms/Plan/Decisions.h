@@ -41,8 +41,8 @@ struct StageBegin {
   /// Its collectives do not begin beside the computation of the stages before
   /// (`in_turn`), which follows from the memory limit.
   bool isInTurn = false;
-  /// What it makes again is computed beside the last collectives up to it
-  /// (`spmd.ahead`), which follows from the memory limit, too.
+  /// What it makes again of what was there is computed beside its collectives
+  /// (`spmd.ahead`).
   bool isAhead = false;
   /// Of the plan file, 0 where none was read; likewise below.
   unsigned line = 0;
@@ -118,10 +118,8 @@ private:
 
 struct Extraction;
 
-/// `plan` has been derived. What is made again ahead of its stage may hold
-/// `aheadLimit` bytes together with the rest of a stage.
-Decisions makeDecisions(const Extraction &extraction, const cost::Plan &plan,
-                        int64_t aheadLimit);
+/// `plan` has been derived.
+Decisions makeDecisions(const Extraction &extraction, const cost::Plan &plan);
 
 /// The plan whose signatures are those of `graph` and whose other decisions are
 /// given; if they are unstaged, as `search::completePlan` chooses. Fails with

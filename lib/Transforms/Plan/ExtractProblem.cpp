@@ -70,6 +70,7 @@ private:
   void addResult(unsigned index);
   bool isRead(unsigned argument) const;
 
+  bool makesAgain(const OperatorGroup &group) const;
   void addLocations(const OperatorGroup &group, cost::Operator &op);
 
   const StepGraph &graph;
@@ -283,7 +284,6 @@ unsigned Extractor::addStoredSet(const std::vector<cost::Layout> &layouts,
 
 cost::Operator &Extractor::addOperator(Kind kind, Part origin) {
   result->origins.push_back(origin);
-  result->makesAgain.push_back(false);
   cost::Operator &op = problem.operators.emplace_back();
   op.kind = kind;
   return op;
@@ -417,12 +417,20 @@ LogicalResult Extractor::addGroup(unsigned index, SignatureMaker &maker) {
   op.signatureSet = *set;
   op.operands = std::move(operands);
   op.results = std::move(results);
-  result->makesAgain.back() = llvm::any_of(group.members, [&](unsigned member) {
-    Operation *each = graph.ops[member].op;
-    return nn::isAgain(each) && !isa<nn::EitherOp>(each);
-  });
+  op.isAgain = makesAgain(group);
   addLocations(group, op);
   return success();
+}
+
+/// Whether all its members do, but for choices among values.
+bool Extractor::makesAgain(const OperatorGroup &group) const {
+  auto isChoice = [&](unsigned member) {
+    return isa<nn::EitherOp>(graph.ops[member].op);
+  };
+  return !llvm::all_of(group.members, isChoice) &&
+         llvm::all_of(group.members, [&](unsigned member) {
+           return isChoice(member) || nn::isAgain(graph.ops[member].op);
+         });
 }
 
 /// A line of its own for each value that is read or made, if they differ.

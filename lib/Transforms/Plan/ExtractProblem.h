@@ -34,8 +34,6 @@ struct Extraction {
   /// The value of each tensor; the tensor of each value, or -1.
   std::vector<unsigned> values;
   std::vector<int> tensors;
-  /// Whether each operator of the problem has members that make values again.
-  std::vector<bool> makesAgain;
   /// The members' choices, by signature set; empty for arguments and results.
   std::vector<std::vector<std::vector<GroupSignatures::MemberChoices>>> choices;
   /// The members' sources, by signature set; empty where nobody chooses.

@@ -7,7 +7,7 @@
 
 #include "ApplyPlan.h"
 #include "PlanFile.h"
-#include "tandem/Cost/Ahead.h"
+#include "StartPlans.h"
 #include "tandem/Cost/InTurn.h"
 #include "tandem/Cost/Pieces.h"
 #include "tandem/Search/Natural.h"
@@ -54,11 +54,9 @@ StageNumbers::StageNumbers(const StepGraph &graph, ArrayRef<StageBegin> begins)
 namespace {
 class DecisionMaker {
 public:
-  DecisionMaker(const Extraction &extraction, const cost::Plan &plan,
-                int64_t aheadLimit)
+  DecisionMaker(const Extraction &extraction, const cost::Plan &plan)
       : extraction(extraction), problem(extraction.problem), plan(plan),
-        aheadLimit(aheadLimit), table(problem),
-        producers(problem.getProducers()) {}
+        table(problem), producers(problem.getProducers()) {}
   Decisions run();
 
 private:
@@ -74,7 +72,6 @@ private:
   const Extraction &extraction;
   const cost::SearchProblem &problem;
   const cost::Plan &plan;
-  int64_t aheadLimit;
   cost::ChangeTable table;
   std::vector<unsigned> producers;
   Decisions decisions;
@@ -91,14 +88,10 @@ cost::Layout DecisionMaker::getMade(unsigned tensor) const {
 
 void DecisionMaker::addStages() {
   for (unsigned end : ArrayRef<unsigned>(plan.stageEnds).drop_back())
-    decisions.stages.push_back({extraction.origins[end]});
+    decisions.stages.push_back(
+        {extraction.origins[end], false, plan.isAhead(end)});
   // The first stage begins with nothing, and has nothing before it.
-  cost::Ahead ahead =
-      cost::findAhead(problem, plan, table, extraction.makesAgain, aheadLimit);
-  for (unsigned stage : ahead.stages)
-    if (stage > 0)
-      decisions.stages[stage - 1].isAhead = true;
-  for (unsigned stage : cost::findInTurn(problem, plan, table, ahead.bytes))
+  for (unsigned stage : cost::findInTurn(problem, plan, table))
     decisions.stages[stage - 1].isInTurn = true;
 }
 
@@ -165,9 +158,8 @@ Decisions DecisionMaker::run() {
 }
 
 Decisions tandem::plan::makeDecisions(const Extraction &extraction,
-                                      const cost::Plan &plan,
-                                      int64_t aheadLimit) {
-  return DecisionMaker(extraction, plan, aheadLimit).run();
+                                      const cost::Plan &plan) {
+  return DecisionMaker(extraction, plan).run();
 }
 
 //===----------------------------------------------------------------------===//
@@ -185,9 +177,13 @@ static LogicalResult setStages(const StepGraph &graph,
       return emitLineError(graph, file, stage.line)
              << "no stage can begin with '" << describe(graph, stage.part)
              << "'";
-    plan.stageEnds.push_back(it - extraction.origins.begin());
+    unsigned begin = it - extraction.origins.begin();
+    plan.stageEnds.push_back(begin);
+    if (stage.isAhead)
+      plan.ahead.push_back(begin);
   }
   llvm::sort(plan.stageEnds);
+  llvm::sort(plan.ahead);
   return success();
 }
 
@@ -199,7 +195,15 @@ FailureOr<cost::Plan> tandem::plan::makePlan(const StepGraph &graph,
   cost::Plan plan = convertPlan(graph, extraction);
   if (decisions.isUnstaged()) {
     std::string error;
-    return search::completePlan(extraction.problem, plan, error).value_or(plan);
+    // The schedule of a preset has stages of its own, and shares sums by
+    // itself.
+    bool isFollowed = !decisions.search.empty();
+    if (isFollowed)
+      plan.kept = findSharedSums(extraction.problem, plan);
+    auto staged = search::completePlan(extraction.problem, plan, error);
+    if (staged && isFollowed)
+      search::runAhead(extraction.problem, *staged);
+    return staged.value_or(plan);
   }
   if (failed(setStages(graph, extraction, decisions.stages, file, plan)))
     return failure();

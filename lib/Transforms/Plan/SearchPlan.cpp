@@ -315,9 +315,7 @@ FailureOr<Decisions> Planner::report(const cost::Plan &plan, StringRef name,
   line.report();
   if (failed(checkPeak(plan, name)))
     return failure();
-  // A Program may hold more than its plan: beside a limit nothing is ahead.
-  Decisions decisions =
-      makeDecisions(*extraction, plan, options.memory < 0 ? plan.peak : 0);
+  Decisions decisions = makeDecisions(*extraction, plan);
   int64_t limit = extraction->problem.memoryLimit;
   if (plan.peak <= limit && limit != cost::kNoLimit)
     decisions.memoryLimit = limit;

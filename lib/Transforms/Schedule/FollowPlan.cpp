@@ -5,7 +5,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Ahead.h"
 #include "Roles.h"
 #include "Slot.h"
 #include "tandem/Analysis/Loops.h"
@@ -287,7 +286,6 @@ LogicalResult PlanFollower::run() {
     if (!isSource(&op))
       if (std::optional<Slot> slot = getPlanned(&op))
         slots[&op] = *slot;
-  runAhead(step, slots);
   placeUnplanned();
   for (Operation &op : block.without_terminator())
     if (failed(verify(&op)))

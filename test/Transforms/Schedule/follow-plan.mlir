@@ -67,35 +67,6 @@ module attributes {spmd.mesh = #mesh} {
 
 // -----
 
-// What stage 2 makes again goes to the last collectives before it, with the view
-// of a parameter that it reads; what reads their result, or is not made again,
-// does not, nor what an element beside it reads alone.
-
-#mesh = #spmd.mesh<data = 2>
-module attributes {spmd.mesh = #mesh} {
-  // CHECK-LABEL: func.func @ahead
-  // CHECK-SAME: attributes {spmd.ahead = array<i64: 1>}
-  func.func @ahead(%x: tensor<4x4xf64>, %w: tensor<4x4xf64>) -> tensor<4x4xf64> attributes {spmd.ahead = array<i64: 2>} {
-    // CHECK: nn.exp {{.*}}sched.slot = array<i64: 0, 0, 2>
-    %a = nn.exp %x {nn.id = 0 : i64, nn.pass = #nn.pass<forward>, spmd.plan = #spmd.plan<stage = 0>} : (tensor<4x4xf64>) -> tensor<4x4xf64>
-    // CHECK: spmd.all_reduce {{.*}}sched.slot = array<i64: 1, 0, 0>
-    %r = spmd.all_reduce %a over ["data"] {nn.pass = #nn.pass<forward>, spmd.change, spmd.plan = #spmd.plan<stage = 1>} : tensor<4x4xf64> -> tensor<4x4xf64>
-    // CHECK: nn.permute {{.*}}sched.slot = array<i64: 1, 0, 2>
-    %t = nn.permute %w {nn.id = 1 : i64, nn.pass = #nn.pass<backward>, permutation = array<i64: 1, 0>, spmd.plan = #spmd.plan<stage = 2>} : (tensor<4x4xf64>) -> tensor<4x4xf64>
-    // CHECK: nn.matmul {{.*}}sched.slot = array<i64: 1, 0, 2>
-    %m = nn.matmul %a, %t {nn.again, nn.id = 2 : i64, nn.pass = #nn.pass<backward>, spmd.plan = #spmd.plan<stage = 2>} : (tensor<4x4xf64>, tensor<4x4xf64>) -> tensor<4x4xf64>
-    // CHECK: nn.mul {{.*}}sched.slot = array<i64: 2, 0, 2>
-    %s = nn.mul %m, %r {nn.again, nn.id = 3 : i64, nn.pass = #nn.pass<backward>, spmd.plan = #spmd.plan<stage = 2>} : (tensor<4x4xf64>, tensor<4x4xf64>) -> tensor<4x4xf64>
-    // CHECK: nn.neg {{.*}}sched.slot = array<i64: 2, 0, 2>
-    %n = nn.neg %a {nn.again, nn.id = 4 : i64, nn.pass = #nn.pass<backward>, spmd.plan = #spmd.plan<stage = 2>} : (tensor<4x4xf64>) -> tensor<4x4xf64>
-    // CHECK: nn.add {{.*}}sched.slot = array<i64: 2, 0, 2>
-    %u = nn.add %s, %n {nn.id = 5 : i64, nn.pass = #nn.pass<backward>, spmd.plan = #spmd.plan<stage = 2>} : (tensor<4x4xf64>, tensor<4x4xf64>) -> tensor<4x4xf64>
-    return %u : tensor<4x4xf64>
-  }
-}
-
-// -----
-
 #mesh = #spmd.mesh<data = 2>
 module attributes {spmd.mesh = #mesh} {
   func.func @step(%x: tensor<4xf64>) -> tensor<4xf64> {

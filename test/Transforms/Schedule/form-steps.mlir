@@ -59,6 +59,8 @@ module attributes {spmd.mesh = #mesh} {
   func.func @ahead(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) attributes {spmd.ahead = array<i64: 1>} {
     // CHECK: sched.step on comm stage 1 strand 0 {
     // CHECK: sched.step on compute stage 1 strand 0 {
+    // CHECK-NEXT: nn.exp %arg0
+    // CHECK-NEXT: nn.neg
     // CHECK-NEXT: nn.matmul
     // CHECK-NEXT: sched.yield
     // CHECK: sched.step on compute stage 1 strand 0 {
@@ -67,7 +69,10 @@ module attributes {spmd.mesh = #mesh} {
     %a = nn.neg %x {sched.slot = array<i64: 0, 0, 2>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
     %r = spmd.all_reduce %x over ["data"] {sched.slot = array<i64: 1, 0, 0>} : tensor<4x4xf32> -> tensor<4x4xf32>
     %e = nn.exp %r {sched.slot = array<i64: 1, 0, 2>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
-    %m = nn.matmul %a, %a {nn.again, sched.slot = array<i64: 1, 0, 2>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    // What it reads of arguments alone comes with it.
+    %f = nn.exp %x {sched.slot = array<i64: 1, 0, 2>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %g = nn.neg %f {sched.slot = array<i64: 1, 0, 2>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %m = nn.matmul %a, %g {nn.again, sched.slot = array<i64: 1, 0, 2>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
     %u = nn.mul %e, %m {sched.slot = array<i64: 1, 0, 2>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
     return %u, %m : tensor<4x4xf32>, tensor<4x4xf32>
   }

@@ -92,6 +92,16 @@ static void addCopies(const SearchProblem &problem, ChangeTable &table,
   }
 }
 
+/// Some of the stages that may run ahead.
+static void addAhead(const SearchProblem &problem, ChangeTable &table,
+                     Random &random, Plan &plan) {
+  std::vector<unsigned> ahead;
+  for (unsigned stage : listAheadable(problem, plan, table))
+    if (random.chance(0.7))
+      ahead.push_back(stage);
+  plan.ahead = std::move(ahead);
+}
+
 std::optional<Plan> test::makeRandomPlan(const SearchProblem &problem,
                                          ChangeTable &table, Random &random) {
   constexpr unsigned kAttempts = 20;
@@ -105,6 +115,7 @@ std::optional<Plan> test::makeRandomPlan(const SearchProblem &problem,
       removeCuts(problem, table, random, plan);
     if (random.chance(0.5))
       addCopies(problem, table, random, plan);
+    addAhead(problem, table, random, plan);
     return plan;
   }
   return std::nullopt;

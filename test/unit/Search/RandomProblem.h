@@ -97,6 +97,9 @@ SearchProblem applyPin(SearchProblem problem, const Pin &pin);
 /// some operator has none.
 std::optional<SearchProblem> withoutDuplex(SearchProblem problem);
 
+/// Lets some operators of the forward and backward pass make values again.
+void addAgain(SearchProblem &problem, Random &random);
+
 /// Makes some tensors views of what their operators read, puts some inside of
 /// kernels, holds some from an earlier operator on, and aligns what strands
 /// hold.

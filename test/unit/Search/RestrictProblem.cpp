@@ -50,6 +50,12 @@ SearchProblem test::applyPin(SearchProblem problem, const Pin &pin) {
   return problem;
 }
 
+void test::addAgain(SearchProblem &problem, Random &random) {
+  for (Operator &op : problem.operators)
+    op.isAgain = op.kind == Operator::Kind::Compute &&
+                 op.pass != Pass::Update && random.chance(0.5);
+}
+
 std::optional<SearchProblem> test::withoutDuplex(SearchProblem problem) {
   int axis = problem.getTimeAxis();
   if (axis < 0)

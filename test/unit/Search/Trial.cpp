@@ -76,7 +76,7 @@ static bool enumerate(const SearchProblem &problem,
     }
     double serial = 0;
     for (const Step &step : report.steps)
-      serial += step.collective + step.computation;
+      serial += step.collective + step.computation + step.ahead;
     bool isPinned =
         !pin || std::count(pin->signatures.begin(), pin->signatures.end(),
                            plan.signatures[pin->op]);

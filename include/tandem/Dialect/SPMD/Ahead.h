@@ -13,9 +13,8 @@
 namespace tandem::spmd {
 
 /// On the function, from `plan` to `schedule`: stages whose operators with
-/// `nn.again` may be computed beside the last collectives up to the stage, as
-/// far as they read what was made before. Memory has room for what they make.
-/// Once slots are given, the stages of these collectives.
+/// `nn.again` are computed beside its collectives, as far as they read what was
+/// made before.
 inline constexpr llvm::StringLiteral kAheadAttrName = "spmd.ahead";
 
 inline llvm::SmallVector<int64_t> getAhead(mlir::func::FuncOp step) {

@@ -39,8 +39,8 @@ private:
 bool StageJoiner::removeAll(size_t begin, size_t end) {
   work += problem.operators.size();
   Plan joined = plan;
-  auto ends = joined.stageEnds.begin();
-  joined.stageEnds.erase(ends + begin, ends + end);
+  for (size_t i = end; i-- > begin;)
+    joined.removeCut(joined.stageEnds.begin() + i);
   std::string error;
   auto report = tandem::cost::cost(problem, joined, table, error);
   bool isEqual = report && report->seconds <= most && report->peak <= plan.peak;

@@ -25,7 +25,7 @@ BoundSearch::BoundSearch(SearchContext &context, GuidedSearch &guides)
 
 static double getPrice(const Weights &weights, const PlanTotals &totals) {
   return weights.once * totals.once + weights.alone * totals.alone +
-         weights.split * totals.split +
+         weights.split * totals.split + weights.again * totals.again +
          weights.collectiveOnce * totals.collectiveOnce +
          weights.collectiveSplit * totals.collectiveSplit +
          weights.joined * totals.joined + weights.waiting * totals.waiting;
@@ -251,7 +251,7 @@ void BoundSearch::raise() {
       return;
     Weights next = getBestWeights();
     if (next.once == weights.once && next.sums == weights.sums &&
-        next.waiting == weights.waiting)
+        next.waiting == weights.waiting && next.again == weights.again)
       return;
     weights = next;
   }

@@ -209,6 +209,28 @@ bool ExactSearch::divide() {
   return tryDivisions(1);
 }
 
+/// The division at hand, with all that it may run ahead.
+bool ExactSearch::tryAhead() {
+  bool isComplete = true;
+  plan.ahead.clear();
+  forEachSubset(facts.hasAgain ? listAheadable(problem, plan, context.table)
+                               : std::vector<unsigned>(),
+                [&](const std::vector<unsigned> &stages) {
+                  isComplete = isComplete && spend(problem.operators.size());
+                  if (!isComplete)
+                    return;
+                  plan.ahead = stages;
+                  std::string error;
+                  std::optional<CostReport> report =
+                      cost::cost(problem, plan, context.table, error);
+                  if (report && report->peak <= problem.memoryLimit &&
+                      report->seconds < getGoal())
+                    context.pool.take(plan);
+                });
+  plan.ahead.clear();
+  return isComplete;
+}
+
 /// All that cut from `firstOp` on, behind what is decided; not beside
 /// arguments, but that these may be a stage of their own.
 bool ExactSearch::tryDivisions(unsigned firstOp) {
@@ -217,14 +239,9 @@ bool ExactSearch::tryDivisions(unsigned firstOp) {
     ++op;
   if (op == end) {
     plan.stageEnds.push_back(end);
-    std::string error;
-    std::optional<CostReport> report =
-        cost::cost(problem, plan, context.table, error);
-    if (report && report->peak <= problem.memoryLimit &&
-        report->seconds < getGoal())
-      context.pool.take(plan);
+    bool isComplete = tryAhead();
     plan.stageEnds.pop_back();
-    return spend(end);
+    return isComplete;
   }
   plan.stageEnds.push_back(op);
   bool isComplete = tryDivisions(op + 1);

@@ -55,6 +55,7 @@ private:
   double getSeconds(unsigned tensor, const cost::Layout &from,
                     const cost::Layout &to) const;
   bool divide();
+  bool tryAhead();
   bool tryDivisions(unsigned firstOp);
 
   SearchContext &context;

@@ -15,8 +15,8 @@ using namespace tandem::search;
 Facts::Facts(const SearchProblem &problem, const MechanismSet &without)
     : TensorIndex(problem), without(without), timeAxis(problem.getTimeAxis()),
       numStrands(problem.getNumStrands()), groups(problem.getTieGroups()),
-      groupOf(problem.operators.size()),
-      isTiedOutput(problem.getTiedOutputs()) {
+      groupOf(problem.operators.size()), isTiedOutput(problem.getTiedOutputs()),
+      producers(problem.getProducers()), hasAgain(problem.hasAgain()) {
   for (unsigned group = 0; group < groups.size(); ++group)
     for (unsigned op : groups[group])
       groupOf[op] = group;

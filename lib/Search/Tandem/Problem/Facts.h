@@ -40,6 +40,9 @@ public:
   /// Per tensor the one in whose memory it lies if it is a view, else itself;
   /// and the views.
   std::vector<unsigned> roots, views;
+  /// Operator that makes each tensor, and whether some make values again.
+  std::vector<unsigned> producers;
+  bool hasAgain;
   /// Whether some use of the tensor may read nothing.
   std::vector<bool> hasChoice;
 

@@ -7,6 +7,7 @@
 
 #include "Tandem/Problem/Forms.h"
 #include "Infinity.h"
+#include "tandem/Cost/Ahead.h"
 #include <algorithm>
 #include <numeric>
 
@@ -29,8 +30,8 @@ const ChangeCost *CopyNeed::getChange(unsigned begin,
 //===----------------------------------------------------------------------===//
 
 void HeldBytes::clear(unsigned numOperators) {
-  for (std::vector<int64_t> *bytes :
-       {&alive, &copies, &terms, &between, &onceMade, &onceCopies, &onceAlive})
+  for (std::vector<int64_t> *bytes : {&alive, &copies, &terms, &between, &made,
+                                      &onceMade, &onceCopies, &onceAlive})
     bytes->assign(numOperators + 1, 0);
   arguments = 0;
 }
@@ -92,6 +93,8 @@ void FixedForms::holdTensor(unsigned tensor, unsigned last) {
   if (isArgument || facts.isInKernel(tensor, made.isSummed))
     return;
   unsigned first = facts.problem.tensors[tensor].getFirstHeld(info.producer);
+  if (first == info.producer && facts.isOverTime(made.produced))
+    held.made[first] += bytes / facts.numStrands;
   if (made.isSummed && !made.keepsTerms) {
     held.terms[first] += bytes / facts.numStrands;
   } else if (facts.isOverTime(made.produced)) {
@@ -178,10 +181,15 @@ bool FixedForms::placeUse(const Plan &plan, unsigned tensor,
     made->lastOp = use.op;
     return true;
   }
-  for (const Live &copy : alive)
-    if (copy.layout == layout)
-      return true;
-  return makeNeed(plan, tensor, use.op, base, layout);
+  auto taken = std::find_if(alive.begin(), alive.end(), [&](const Live &copy) {
+    return copy.layout == layout;
+  });
+  int position = taken == alive.end() ? int(use.op) : taken->position;
+  if (!isFreeOfArgument(facts.problem, facts.tensors[tensor].producer,
+                        table.getCost(tensor, base, layout)))
+    copiesFrom[use.op] =
+        std::max(copiesFrom[use.op], static_cast<unsigned>(position) + 1);
+  return taken != alive.end() || makeNeed(plan, tensor, use.op, base, layout);
 }
 
 /// What goes to an argument's memory only holds nothing of its own.
@@ -239,6 +247,7 @@ bool FixedForms::analyse(const Plan &plan, bool countsLeast) {
   needs.clear();
   sums.assign(numOperators, 0);
   leaving.assign(numOperators, 0);
+  copiesFrom.assign(numOperators, 0);
   held.clear(numOperators);
   placed.resize(facts.tensors.size());
   for (unsigned tensor = 0; tensor < facts.tensors.size(); ++tensor)
@@ -246,6 +255,9 @@ bool FixedForms::analyse(const Plan &plan, bool countsLeast) {
       return false;
   holdTensors();
   held.sumUp();
+  if (facts.hasAgain)
+    aheadFrom = findAheadFrom(facts.problem, facts.producers, plan.signatures,
+                              copiesFrom);
   std::stable_sort(
       needs.begin(), needs.end(),
       [](const CopyNeed &a, const CopyNeed &b) { return a.op < b.op; });

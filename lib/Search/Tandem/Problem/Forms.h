@@ -48,6 +48,8 @@ struct HeldBytes {
   /// are summed up at the end of its stage; and alive before the operator that
   /// were made before.
   std::vector<int64_t> alive, copies, terms, between;
+  /// Of one strand, of what the operator makes: alive from it on, or terms.
+  std::vector<int64_t> made;
   /// Of all strands: made by the operator; copies that it is the first to use;
   /// and alive before it, also as a copy that was used.
   std::vector<int64_t> onceMade, onceCopies, onceAlive;
@@ -79,6 +81,9 @@ public:
   /// Local seconds of sums over time, and seconds of copies that wait, of the
   /// tensors that each operator makes.
   std::vector<double> sums, leaving;
+  /// Per operator, the first one with which a stage can begin that runs it
+  /// ahead; empty if nothing is made again.
+  std::vector<unsigned> aheadFrom;
   /// Bytes that plans with these forms hold (Cost.h, *Memory*), by operator.
   /// What waits is taken to be alive as long as its gradient or it may be.
   HeldBytes held;
@@ -119,6 +124,8 @@ private:
   cost::ChangeTable &table;
   bool holdsLeast = false;
   std::vector<Placed> placed;
+  /// As `findAheadFrom` (Ahead.h) wants it.
+  std::vector<unsigned> copiesFrom;
   //--- Of the tensor at hand.
   std::vector<Live> alive;
   Placed *made = nullptr;

@@ -17,6 +17,7 @@ Plan UntimedProblem::lift(const Plan &plan) const {
   lifted.stageEnds = plan.stageEnds;
   lifted.kept = plan.kept;
   lifted.waiting = plan.waiting;
+  lifted.ahead = plan.ahead;
   for (unsigned op = 0; op < plan.signatures.size(); ++op)
     lifted.signatures.push_back(
         origins[problem.operators[op].signatureSet][plan.signatures[op]]);
@@ -28,6 +29,7 @@ std::optional<Plan> UntimedProblem::lower(const Plan &plan) const {
   lowered.stageEnds = plan.stageEnds;
   lowered.kept = plan.kept;
   lowered.waiting = plan.waiting;
+  lowered.ahead = plan.ahead;
   for (unsigned op = 0; op < plan.signatures.size(); ++op) {
     const std::vector<unsigned> &own =
         origins[problem.operators[op].signatureSet];

@@ -97,11 +97,14 @@ double FactorGraph::getOperatorCost(unsigned op,
   const Operator &info = facts.problem.operators[op];
   bool isSplit = facts.isPerStrand(signature);
   double price = 0;
+  double weight = isSplit             ? weights.split
+                  : facts.mayHide[op] ? weights.once
+                                      : weights.alone;
+  if (info.isAgain)
+    weight = std::min(weight, weights.again);
   if (!facts.isArgument(op))
-    price += isSplit ? weights.split * static_cast<double>(facts.numStrands) *
-                           signature.seconds
-                     : (facts.mayHide[op] ? weights.once : weights.alone) *
-                           signature.seconds;
+    price += weight * static_cast<double>(isSplit ? facts.numStrands : 1) *
+             signature.seconds;
   for (unsigned i = 0; i < info.results.size(); ++i)
     if (isHeldByItself(info.results[i]))
       price += weights.memory * static_cast<double>(held.getBytes(

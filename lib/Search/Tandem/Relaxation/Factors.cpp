@@ -97,7 +97,7 @@ void FactorGraph::addVariables() {
       key.push_back(info.signatureSet);
       key.push_back(static_cast<unsigned>(info.kind) << 4 |
                     static_cast<unsigned>(info.pass));
-      key.push_back(facts.mayHide[op]);
+      key.push_back(facts.mayHide[op] | unsigned(info.isAgain) << 1);
       // Arguments of other shapes may share their signatures.
       for (unsigned tensor : info.results) {
         const Tensor &data = facts.problem.tensors[tensor];

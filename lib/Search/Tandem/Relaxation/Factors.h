@@ -35,6 +35,8 @@ struct Weights {
   double once = 1, split = 1, sums = 1;
   /// Of operators that do not depend on the strand, beside which nothing waits.
   double alone = 1;
+  /// At most: of operators that may run ahead.
+  double again = 1;
   /// Collectives: made once, made by every strand, of changes that join the
   /// strands, and those that may wait.
   double collectiveOnce = 1, collectiveSplit = 1, joined = 1, waiting = 1;

@@ -27,6 +27,11 @@
 // collective 1, what waits w_c(l); beside what is computed before the first
 // gradient, and beside updates, nothing waits.
 //
+// What runs ahead lies beside the collectives of its stage, whose slot is the
+// only one with more than the larger arm (Cost.h, *Ahead*). It is worth gamma
+// where these are worth 1. With one strand both may have the weights of another
+// lambda, 1 - l1: w_p(1 - l1) and w_c(1 - l1).
+//
 // Stages, the order and the source of copies are dropped: a tensor costs at
 // least the dearest of the changes that its users need, over stations that
 // other users want, and copies are kept for nothing.
@@ -57,12 +62,17 @@ Weights tandem::search::getBoundWeights(const SearchProblem &problem,
   Weights weights;
   weights.isBound = true;
   weights.joined = share;
+  bool hasAgain = problem.hasAgain();
   if (problem.getNumStrands() == 1) {
     // Every slot is serial; only what waits is hidden, beside no more
     // computation than makes room for it.
     weights.once = weights.split = weights.sums = getComputation(second);
     weights.alone = 1;
-    weights.collectiveOnce = weights.collectiveSplit = share;
+    double ahead = 1 - first;
+    weights.collectiveOnce = weights.collectiveSplit =
+        share * (hasAgain ? getCollective(ahead) : 1);
+    if (hasAgain)
+      weights.again = getComputation(std::min(ahead, second));
     weights.waiting = share * getCollective(second);
     return weights;
   }
@@ -71,6 +81,8 @@ Weights tandem::search::getBoundWeights(const SearchProblem &problem,
   weights.split = (getComputation(first) + getComputation(second) +
                    (k - 2) * getComputation(other)) /
                   k;
+  if (hasAgain)
+    weights.again = gamma;
   weights.serial = share;
   weights.collectiveOnce = share * getCollective(first);
   weights.collectiveSplit = share *

@@ -23,10 +23,12 @@ void PlanPool::addTotals(const Plan &plan, const CostReport &report) {
         facts.problem.getSignatures(op)[plan.signatures[op]];
     if (facts.isArgument(op))
       continue;
-    if (facts.isPerStrand(signature))
-      sums.split += strands * signature.seconds;
-    else
-      (facts.mayHide[op] ? sums.once : sums.alone) += signature.seconds;
+    double seconds =
+        (facts.isPerStrand(signature) ? strands : 1) * signature.seconds;
+    (facts.problem.operators[op].isAgain ? sums.again
+     : facts.isPerStrand(signature)      ? sums.split
+     : facts.mayHide[op]                 ? sums.once
+                                         : sums.alone) += seconds;
   }
   for (const CopyChange &change : report.changes) {
     const ChangeCost &cost =
@@ -83,6 +85,7 @@ double PlanPool::divide(Plan &plan, unsigned maxFront) {
   if (!stages.plan(forms, plan, limits)) {
     // What waits is only estimated there: the finest division decides.
     plan.stageEnds.clear();
+    plan.ahead.clear();
     for (unsigned op = 0; op < facts.problem.operators.size(); ++op)
       if (!facts.isArgument(op))
         plan.stageEnds.push_back(op + 1);
@@ -220,7 +223,7 @@ void PlanPool::dropCuts() {
         std::lower_bound(other.stageEnds.begin(), other.stageEnds.end(), op);
     if (*place != op)
       continue;
-    other.stageEnds.erase(place);
+    other.removeCut(place);
     if (getSeconds(other) <= seconds * (1 + kEqualCost))
       best = std::move(other);
   }

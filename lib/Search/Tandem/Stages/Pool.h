@@ -23,12 +23,12 @@ namespace tandem::search {
 
 /// What a plan's seconds sum up to, by what they are priced for (`Weights`).
 struct PlanTotals {
-  double once = 0, alone = 0, split = 0, collectiveOnce = 0,
+  double once = 0, alone = 0, split = 0, again = 0, collectiveOnce = 0,
          collectiveSplit = 0, joined = 0, waiting = 0;
 
   double getSum() const {
-    return once + alone + split + collectiveOnce + collectiveSplit + joined +
-           waiting;
+    return once + alone + split + again + collectiveOnce + collectiveSplit +
+           joined + waiting;
   }
 };
 

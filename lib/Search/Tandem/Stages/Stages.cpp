@@ -8,6 +8,7 @@
 #include "Tandem/Stages/Stages.h"
 #include "Tandem/Limits.h"
 #include <algorithm>
+#include <utility>
 
 using namespace tandem::cost;
 using namespace tandem::search;
@@ -30,6 +31,7 @@ void StagePlanner::prepare(const FixedForms &given, const Plan &plan) {
   forms = &given;
   current = &plan;
   nodes.clear();
+  countAhead();
   pending.clear();
   lastWanted.resize(problem.operators.size());
   for (unsigned op = 0; op < lastWanted.size(); ++op)
@@ -52,8 +54,9 @@ void StagePlanner::prepare(const FixedForms &given, const Plan &plan) {
 // Memory
 //===----------------------------------------------------------------------===//
 
-/// Adds what the operator holds. Its copies are there since the stage's begin.
-void StagePlanner::hold(Front &front, unsigned op) const {
+/// Adds what the operator holds. Its copies are there since the stage's begin,
+/// and so is what it makes ahead, with its workspace.
+void StagePlanner::hold(Front &front, unsigned op, bool isAhead) const {
   const HeldBytes &bytes = forms->held;
   StageBytes &held = front.held;
   held.copies += bytes.copies[op];
@@ -63,6 +66,11 @@ void StagePlanner::hold(Front &front, unsigned op) const {
   int64_t workspace =
       problem.getSignatures(op)[current->signatures[op]].workspace;
   int64_t share = bytes.alive[op] + held.terms + workspace;
+  if (isAhead) {
+    held.copies += bytes.made[op];
+    held.top += bytes.made[op] + workspace;
+    held.topOfAll += bytes.made[op] + bytes.onceMade[op] + workspace;
+  }
   held.top = std::max(held.top + bytes.copies[op], share);
   held.topOfAll =
       std::max(held.topOfAll + bytes.copies[op] + bytes.onceCopies[op],
@@ -90,6 +98,8 @@ bool StagePlanner::fits(const Front &front, int64_t besides) const {
 
 /// Whether it does so with strands that are done with it.
 bool StagePlanner::canEnd(const Front &front, unsigned end) const {
+  if (front.ahead == Ahead::Yes && line.getNumSteps(front.work) > 1)
+    return false;
   return limits.memory == kNoLimit ||
          fits(front, forms->held.between[end] + front.held.terms);
 }
@@ -100,6 +110,44 @@ bool StagePlanner::holdsNoMore(const Front &a, const Front &b) const {
          a.held.topOfAll <= b.held.topOfAll &&
          once[a.begin] + a.held.once <= once[b.begin] + b.held.once &&
          (facts.numStrands == 1 || getAtBegin(a) <= getAtBegin(b));
+}
+
+//===----------------------------------------------------------------------===//
+// Ahead
+//===----------------------------------------------------------------------===//
+
+void StagePlanner::countAhead() {
+  if (!facts.hasAgain)
+    return;
+  std::vector<int> changes(problem.operators.size() + 1);
+  for (unsigned op = 0; op < problem.operators.size(); ++op)
+    if (unsigned from = forms->aheadFrom[op]; from <= op) {
+      ++changes[from];
+      --changes[op + 1];
+    }
+  numAhead.clear();
+  int count = 0;
+  for (int change : changes)
+    numAhead.push_back(count += change);
+}
+
+/// Where the operator is the first of its stage that may run ahead, both ways.
+void StagePlanner::branchAhead(unsigned op) {
+  for (size_t i = 0, count = fronts.size(); i < count; ++i) {
+    if (fronts[i].ahead != Ahead::Open || !mayBeAhead(fronts[i], op))
+      continue;
+    fronts[i].ahead = Ahead::No;
+    fronts.push_back(fronts[i]);
+    fronts.back().ahead = Ahead::Yes;
+  }
+}
+
+/// Whether the same operators will run ahead. Of stages that begin later it can
+/// be no fewer: equal numbers are equal operators.
+bool StagePlanner::aheadAgrees(const Front &a, const Front &b) const {
+  if (a.ahead != b.ahead)
+    return facts.numStrands == 1 && a.numAhead == 0 && b.numAhead == 0;
+  return a.ahead == Ahead::No || a.numAhead == b.numAhead;
 }
 
 //===----------------------------------------------------------------------===//
@@ -120,11 +168,17 @@ bool StagePlanner::extend(Front &front, unsigned op) const {
   front.leaving += forms->leaving[op];
   const Signature &signature =
       problem.getSignatures(op)[current->signatures[op]];
-  if (!facts.isArgument(op))
+  bool mayAhead = mayBeAhead(front, op),
+       isAhead = mayAhead && front.ahead == Ahead::Yes;
+  front.numAhead -= mayAhead;
+  if (isAhead)
+    front.work.addAhead(signature, facts.isPerStrand(signature),
+                        facts.numStrands);
+  else if (!facts.isArgument(op))
     front.work.add(signature, facts.isPerStrand(signature));
   if (limits.memory == kNoLimit)
     return true;
-  hold(front, op);
+  hold(front, op, isAhead);
   return fits(front, getAtBegin(front));
 }
 
@@ -156,7 +210,7 @@ double StagePlanner::getMostLost(const Front &a, const Front &b) const {
       getExcess(a.leaving, b.leaving) +
       k * getExcess(aWork.computationPerStrand, bWork.computationPerStrand) +
       getExcess(aWork.computationOnce, bWork.computationOnce) +
-      getExcess(aWork.sums, bWork.sums);
+      getExcess(aWork.sums, bWork.sums) + getExcess(aWork.ahead, bWork.ahead);
   // A step's communication is the largest over the queues.
   double perStrand = 0, once = 0;
   for (unsigned q = 0; q < kMaxAxes; ++q) {
@@ -176,7 +230,7 @@ bool StagePlanner::isNoWorse(const Front &a, const Front &b) const {
       a.work.joins != b.work.joins ||
       a.work.dependsOnStrand != b.work.dependsOnStrand)
     return false;
-  if (limits.memory != kNoLimit && !holdsNoMore(a, b))
+  if (!aheadAgrees(a, b) || (limits.memory != kNoLimit && !holdsNoMore(a, b)))
     return false;
   return a.line.seconds + getMostLost(a, b) <= b.line.seconds &&
          sourcesAgree(a.begin, b.begin);
@@ -188,7 +242,7 @@ double StagePlanner::getRank(const Front &front) const {
   return front.line.seconds + front.line.previous +
          static_cast<double>(facts.numStrands) *
              front.work.computationPerStrand +
-         front.work.computationOnce +
+         front.work.computationOnce + front.work.ahead +
          waitPrice * (front.line.waiting + front.line.arriving + front.leaving);
 }
 
@@ -247,11 +301,13 @@ void StagePlanner::open(unsigned op) {
                front.begin <= firstUpdate && op > firstUpdate);
     next.begin = op;
     next.node = front.node;
+    next.wasAhead = front.ahead == Ahead::Yes;
+    next.numAhead = facts.hasAgain ? numAhead[op] : 0;
   }
   std::swap(opened, fronts);
   prune();
   for (Front &front : fronts) {
-    nodes.push_back({front.node, op});
+    nodes.push_back({front.node, op, front.wasAhead});
     front.node = static_cast<int>(nodes.size()) - 1;
   }
   if (op != firstUpdate)
@@ -262,6 +318,7 @@ void StagePlanner::advance(unsigned op) {
   position = op;
   if (op > firstWork && !facts.isArgument(op))
     open(op);
+  branchAhead(op);
   std::erase_if(fronts, [&](Front &front) { return !extend(front, op); });
   std::erase_if(pending,
                 [&](unsigned source) { return lastWanted[source] <= op; });
@@ -269,6 +326,19 @@ void StagePlanner::advance(unsigned op) {
     pending.push_back(op);
   if (fronts.size() > 1)
     prune();
+}
+
+void StagePlanner::setStages(const Front &front, Plan &plan) const {
+  plan.stageEnds = {static_cast<unsigned>(problem.operators.size())};
+  plan.ahead.clear();
+  bool isAhead = front.ahead == Ahead::Yes;
+  for (int node = front.node; node >= 0; node = nodes[node].previous) {
+    plan.stageEnds.push_back(nodes[node].begin);
+    if (std::exchange(isAhead, nodes[node].wasAhead))
+      plan.ahead.push_back(nodes[node].begin);
+  }
+  std::reverse(plan.stageEnds.begin(), plan.stageEnds.end());
+  std::reverse(plan.ahead.begin(), plan.ahead.end());
 }
 
 std::optional<double> StagePlanner::finish(Plan &plan) {
@@ -285,10 +355,7 @@ std::optional<double> StagePlanner::finish(Plan &plan) {
   }
   if (!best)
     return std::nullopt;
-  plan.stageEnds = {static_cast<unsigned>(problem.operators.size())};
-  for (int node = best->node; node >= 0; node = nodes[node].previous)
-    plan.stageEnds.push_back(nodes[node].begin);
-  std::reverse(plan.stageEnds.begin(), plan.stageEnds.end());
+  setStages(*best, plan);
   return best->line.seconds;
 }
 

@@ -48,6 +48,8 @@ private:
   struct StageBytes {
     int64_t top = 0, copies = 0, terms = 0, once = 0, topOfAll = 0;
   };
+  /// Decided at the first operator that may run ahead.
+  enum class Ahead : uint8_t { Open, Yes, No };
   /// A division of the operators so far; the last stage is open.
   struct Front {
     cost::LineState line;
@@ -56,11 +58,18 @@ private:
     unsigned begin = 0;
     StageBytes held{};
     int node = -1;
+    /// Whether the stage runs ahead, how many of the operators to come may, and
+    /// whether the stage before did.
+    Ahead ahead = Ahead::Open;
+    unsigned numAhead = 0;
+    bool wasAhead = false;
   };
-  /// Where a stage begins, and the ones before it.
+  /// Where a stage begins, the ones before it, and whether the last of these
+  /// runs ahead.
   struct Node {
     int previous;
     unsigned begin;
+    bool wasAhead;
   };
 
   /// A division's place in the order in which they are compared.
@@ -73,17 +82,25 @@ private:
   void advance(unsigned op);
   void open(unsigned op);
   bool extend(Front &front, unsigned op) const;
-  void hold(Front &front, unsigned op) const;
+  void hold(Front &front, unsigned op, bool isAhead) const;
   int64_t getAtBegin(const Front &front) const;
   int64_t getMost(const Front &front) const;
   bool fits(const Front &front, int64_t besides) const;
   bool canEnd(const Front &front, unsigned end) const;
+  bool mayBeAhead(const Front &front, unsigned op) const {
+    return facts.hasAgain && front.begin > 0 &&
+           forms->aheadFrom[op] <= front.begin;
+  }
+  void countAhead();
+  void branchAhead(unsigned op);
+  bool aheadAgrees(const Front &a, const Front &b) const;
   bool holdsNoMore(const Front &a, const Front &b) const;
   void prune();
   double getRank(const Front &front) const;
   double getMostLost(const Front &a, const Front &b) const;
   bool isNoWorse(const Front &a, const Front &b) const;
   bool sourcesAgree(unsigned a, unsigned b) const;
+  void setStages(const Front &front, cost::Plan &plan) const;
   std::optional<double> finish(cost::Plan &plan);
 
   const Facts &facts;
@@ -103,6 +120,8 @@ private:
   std::vector<unsigned> lastWanted, lastChoice;
   /// Operators whose results will be sources, sorted.
   std::vector<unsigned> pending;
+  /// By the begin of a stage, how many operators it can run ahead.
+  std::vector<unsigned> numAhead;
   unsigned position = 0;
   unsigned firstWork = 0, firstUpdate = 0;
 };

@@ -27,6 +27,9 @@
 // less room then, and is a sum all the same. Either slots take a piece or they
 // do not: once that is decided as well, the line is the room itself.
 //
+// What is made again may run ahead (Cost.h, *Ahead*), and is then worth gamma,
+// as much as its room leaves of it elsewhere: it counts that, and no room.
+//
 // T bounds the plans of all divisions into stages: larger stages, more pieces,
 // copies that are dropped and limits of memory cost more.
 //
@@ -232,6 +235,14 @@ private:
   void addVariables();
   void addRooms();
   void setLine(SumRoom &room) const;
+  bool isAgain(unsigned op) const {
+    return facts.problem.operators[op].isAgain;
+  }
+  /// Whether things may wait beside the operator.
+  bool givesRoom(unsigned op) const {
+    return facts.problem.operators[op].pass != cost::Pass::Update &&
+           !isAgain(op);
+  }
   double getRoom(double computed) const;
   double getLine(const SumRoom &room, double computed) const {
     return (1 - gamma) * room.share * computed - room.offset;

@@ -44,8 +44,7 @@ void SumModel::addRooms() {
     room.least = room.most = 0;
   for (const SumVariable &variable : variables)
     for (unsigned op : variable.operators) {
-      if (facts.isArgument(op) ||
-          facts.problem.operators[op].pass == Pass::Update)
+      if (facts.isArgument(op) || !givesRoom(op))
         continue;
       const SignatureSet &signatures = facts.problem.getSignatures(op);
       auto isLess = [&](unsigned a, unsigned b) {
@@ -76,11 +75,12 @@ void SumModel::addRooms() {
 SumPrices SumModel::getPrices(unsigned t) const {
   SumPrices prices;
   for (unsigned op = 0; op < stageOf.size(); ++op) {
-    bool isUpdate = facts.problem.operators[op].pass == Pass::Update;
-    bool isBehind = stageOf[op] > t && !isUpdate;
+    bool isBehind = stageOf[op] > t && givesRoom(op);
     const SumRoom &room =
         rooms[stageEnds.empty() && isBehind ? t : stageOf[op]];
-    prices.computation.push_back(isBehind ? 1 - (1 - gamma) * room.share : 1);
+    prices.computation.push_back(isAgain(op) ? gamma
+                                 : isBehind  ? 1 - (1 - gamma) * room.share
+                                             : 1);
     prices.waiting.push_back(stageOf[op] >= t ? 1 : beta);
   }
   return prices;
@@ -137,8 +137,8 @@ SumChoice SumModel::evaluate(const std::vector<unsigned> &choice) const {
       if (facts.isArgument(op))
         continue;
       double seconds = facts.problem.getSignatures(op)[signature].seconds;
-      made.base += seconds;
-      if (facts.problem.operators[op].pass != Pass::Update)
+      made.base += isAgain(op) ? gamma * seconds : seconds;
+      if (givesRoom(op))
         made.computed[stageOf[op]] += seconds;
     }
   }
