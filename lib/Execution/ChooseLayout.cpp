@@ -14,6 +14,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -75,7 +76,8 @@ private:
   const Candidate *findBest() const;
   void varyMicrobatches();
   void addSearched();
-  std::optional<double> getSeconds(size_t numLeft, bool isFirst) const;
+  std::string findExcess(const Candidate &candidate) const;
+  double getSeconds(size_t numLeft, bool isFirst) const;
   void weigh(size_t number);
   void tryOne(Candidate &candidate, double seconds);
   std::string measure(Candidate &candidate, const std::string &bytes) const;
@@ -190,7 +192,7 @@ LayoutProblem Chooser::makeProblem() const {
     own.bytes = static_cast<double>(layer.leaving) / rows;
     own.reduced = own.bytes;
     for (const cost::DeviceKind &kind : cluster.kinds) {
-      double pass = layer.flops / rows / cost::getPeakRate(kind, "f32");
+      double pass = layer.flops / rows / cost::getPeakRate(kind, step.type);
       own.costs[{kind.name, 1}] = {pass, pass, pass};
     }
   }
@@ -323,38 +325,71 @@ void Chooser::addSearched() {
 // Programs
 //===----------------------------------------------------------------------===//
 
-/// 0 is no limit, none is no time.
-std::optional<double> Chooser::getSeconds(size_t numLeft, bool isFirst) const {
+/// Of the search of a plan; 0 is no limit.
+double Chooser::getSeconds(size_t numLeft, bool isFirst) const {
   if (options.searchTimeLimit <= 0)
     return 0;
   double left = options.searchTimeLimit - deadline.getPassed();
   if (left <= 0)
-    return hasProgram ? std::nullopt
-                      : std::optional(options.searchTimeLimit * kFirstShare);
+    return options.searchTimeLimit * kFirstShare;
   return isFirst ? left * kFirstShare : left / static_cast<double>(numLeft);
 }
 
-/// What is wrong with the Program; empty: nothing.
+/// Why a preset is of no use, as far as batch and parameters say: so no Program
+/// is made of it. Empty: nothing is known.
+std::string Chooser::findExcess(const Candidate &candidate) const {
+  const std::string &preset = candidate.options.preset;
+  double bytes = 0;
+  int64_t number = 0, most = 0;
+  for (const ChainLayer &layer : step.layers) {
+    bytes += static_cast<double>(layer.bytes);
+    number += static_cast<int64_t>(layer.parameters.size());
+  }
+  if (preset == kPipelinePreset && number < devices)
+    return llvm::formatv("{0} parameters are too few for {1} points", number,
+                         devices);
+  bool splitsBatch =
+      llvm::StringRef(candidate.options.mesh).starts_with("data=");
+  if (!preset.empty() && splitsBatch && step.rows > 0 && step.rows < devices)
+    return llvm::formatv("{0} rows of the batch are too few for {1} devices",
+                         step.rows, devices);
+  for (const cost::DeviceKind &kind : cluster.kinds)
+    most = std::max(most, kind.memorySize - kind.memoryReserved);
+  most = options.memory < 0 ? most : options.memory;
+  // Gradients may go as soon as they are there.
+  auto held = static_cast<int64_t>((step.states - 1) * bytes);
+  if (preset != "data-parallel" || held <= most)
+    return "";
+  return "holds at least " + printByteSize(held) +
+         " of parameters and states on each rank, more than the limit of " +
+         printByteSize(most);
+}
+
+/// What is wrong with the Program; empty: nothing. Of ranks that do the same at
+/// the same time, one is looked at.
 std::string Chooser::measure(Candidate &candidate,
                              const std::string &bytes) const {
-  auto timeline = predictProgram(bytes, options.cluster);
-  if (!timeline.ok())
-    return timeline.status().message();
-  auto report = rt::makeReport(*timeline);
+  auto report = simulateProgram(bytes, options.cluster, {});
   if (!report.ok())
     return report.status().message();
-  candidate.seconds = report->total.seconds;
-  candidate.exposed = report->total.exposed;
-  candidate.bubble =
-      candidate.seconds > 0 ? report->total.idle / candidate.seconds : 0;
-  auto program = rt::loadProgram(
-      {reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()});
-  if (!program.ok())
-    return program.status().message();
-  candidate.held.resize(program->rankPrograms.size());
-  for (int64_t rank = 0; rank < program->numRanks(); ++rank) {
-    int64_t &held = candidate.held[program->rankToProgram[rank]];
-    held = std::max(held, rt::heldBytes(*program, rank));
+  const rt::Simulated &simulated = report->simulated;
+  const rt::TimelineHead &head = simulated.timeline.head;
+  auto numRanks = static_cast<double>(head.numRanks());
+  std::map<int64_t, double> shares;
+  for (int64_t rank : simulated.equalTo)
+    shares[rank] += 1 / numRanks;
+  candidate.seconds = report->seconds;
+  double idle = 0;
+  for (const rt::QueueTimes &queue : report->queues) {
+    candidate.exposed += shares[queue.rank] * queue.exposed;
+    if (head.queues[queue.queue].role == rt::QueueRole::Compute)
+      idle += shares[queue.rank] * queue.idle;
+  }
+  candidate.bubble = candidate.seconds > 0 ? idle / candidate.seconds : 0;
+  candidate.held.resize(head.rankPrograms.size());
+  for (const SimulationReport::Memory &memory : report->memory) {
+    int64_t &held = candidate.held[head.rankToProgram[memory.rank]];
+    held = std::max(held, memory.use.held);
   }
   return "";
 }
@@ -393,14 +428,13 @@ void Chooser::weigh(size_t number) {
     options.progress("layouts", number, candidates.size());
   bool isFixed =
       candidate.options.search.empty() && candidate.options.order != "search";
-  auto seconds = isFixed ? std::optional(0.0)
-                         : getSeconds(candidates.size() - number, number == 0);
-  if (isCancelled() || (hasProgram && isInterrupted()))
-    candidate.failure = "not tried, as the search was interrupted";
-  else if (seconds)
-    tryOne(candidate, *seconds);
-  else
-    candidate.failure = "not tried within the time limit";
+  double seconds =
+      isFixed ? 0 : getSeconds(candidates.size() - number, number == 0);
+  candidate.failure = findExcess(candidate);
+  if (std::string end = getEnd(); isCancelled() || (hasProgram && !end.empty()))
+    candidate.failure = "not tried " + end;
+  else if (candidate.failure.empty())
+    tryOne(candidate, seconds);
   hasProgram |= candidate.failure.empty();
 }
 

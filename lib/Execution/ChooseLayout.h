@@ -29,6 +29,8 @@ bool weighsLayouts(const CompileOptions &options);
 struct StepLayers {
   std::vector<ChainLayer> layers;
   int64_t rows = 0;
+  /// The element type of most FLOPs.
+  std::string type = "f32";
   /// Bytes of parameters, gradients and states by those of parameters.
   double states = 1;
 };

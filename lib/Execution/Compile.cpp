@@ -1030,6 +1030,25 @@ bool hashModule(std::string_view module, std::string_view name,
   return done;
 }
 
+/// Of what operators with the most FLOPs read.
+static std::string findType(func::FuncOp step) {
+  llvm::StringMap<double> flops;
+  std::string most;
+  step.walk([&](Operation *op) {
+    auto type = op->getNumOperands() > 0
+                    ? dyn_cast<RankedTensorType>(op->getOperand(0).getType())
+                    : RankedTensorType();
+    if (!type || !isa<FloatType>(type.getElementType()))
+      return;
+    std::string name;
+    llvm::raw_string_ostream(name) << type.getElementType();
+    flops[name] += getFlops(op);
+    if (most.empty() || flops[name] > flops[most])
+      most = name;
+  });
+  return most;
+}
+
 bool Compilation::listLayers(std::string_view text, std::string_view name,
                              int64_t number, StepLayers &found) {
   if (failed(checkOptions()) || failed(parse(text, name)) || failed(enter()) ||
@@ -1037,6 +1056,8 @@ bool Compilation::listLayers(std::string_view text, std::string_view name,
     return false;
   auto step = module->lookupSymbol<func::FuncOp>("step");
   found.layers = tandem::listLayers(step, number);
+  if (std::string type = findType(step); !type.empty())
+    found.type = std::move(type);
   double parameters = 0, states = 0;
   for (BlockArgument argument : step.getArguments()) {
     auto type = dyn_cast<RankedTensorType>(argument.getType());
