@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Simulations of large machines, beside the compiler's own predictions, and beside runs on this machine.
 
-    benchmarks/simulate.py [--part scale] [--part agreement] [--part page] [--part measured] [--check] [--json FILE]
+    benchmarks/simulate.py [--part scale] [--part search] [--part agreement] [--part page] [--part measured] [--check] [--json FILE]
 
 * *scale*: GPT-3 (96 layers of width 12,288, bf16) from the meta device, 32 microbatches. On 1,024 devices it is compiled
   for the device `sim` and simulated; the same on 10,000 devices; and 64 ranks with jitter.
+* *search*: `--mesh auto` for the same step and devices, beside Megatron's rule.
 * *agreement*: the timeline of tandem-compile beside tandem-run --device sim, for models, plans and orders.
 * *page*: a report page of 50,000 runs of commands, in a headless browser (Debian's chromium).
 * *measured*: steps on the CPU device, and on emulated hosts (as root), beside their simulation: simulate_measured.py.
@@ -29,6 +30,7 @@ GIB = 2**30
 GPT3 = ["--preset", "175b", "--precision", "bf16"]
 # Layers are made again in the backward pass: their activations do not fit.
 PLAN = ["--plan", "tensor-parallel", "--accumulate", "32", "--pin", "layers.*:again"]
+SEARCH_SECONDS = 40
 # Name, devices, mesh, rows of the batch; limits of compiling and of simulating: CPU seconds and bytes.
 SCALES = [
     ("1,024 devices", 1024, "pipe=8,data=16,model=8", 512, (60, 4 * GIB), (5, 2 * GIB), []),
@@ -107,6 +109,35 @@ def measure_scale(report, folder, _):
         record(f"compile, {name}", compile_step(step, program, *words), compiling)
         row, numbers = simulate(program, cluster, *options)
         record(f"simulate, {name}", row | {"step_s": numbers["seconds"]}, simulating)
+
+
+# ===----------------------------------------------------------------------=== #
+# Search
+# ===----------------------------------------------------------------------=== #
+
+
+def measure_search(report, folder, _):
+    """The layout of `--mesh auto` beside Megatron's rule: tensors inside of a node, points as few as hold the step."""
+    name, devices, mesh, batch, _, _, _ = SCALES[0]
+    step = folder / "search.mlir"
+    export(ROOT / "examples/gpt.py", step, *GPT3, "--set", f"batch={batch}")
+    cluster = CLUSTERS / "h100-128x8.yaml"
+    own = ["--cluster", cluster, "--device", "sim", "--arch", "sm_90"]
+    searched = ["--mesh", "auto", "--search", "tandem", "--search-time-limit", SEARCH_SECONDS]
+    row = compile_step(step, folder / "plan.txt", *searched, "--plan-only", *own)
+    best = re.search(r"remark:   (\S.*?)  +step ([\d.]+) s", row.pop("text"))
+    show(f"search, {name}", row)
+    compile_step(step, folder / "rule.tdm", "--mesh", mesh, *PLAN, *own)
+    rule = simulate(folder / "rule.tdm", cluster)[1]["seconds"]
+    found = float(best[2])
+    print(f"{best[1]}: predicted {found:.3f} s; {mesh}, layers made again: {rule:.3f} s")
+    report.add(
+        "layout of GPT-3, searched",
+        [{"layout": best[1], "step_s": found, "rule": mesh, "rule_s": rule} | row],
+    )
+    report.limit("search, CPU", row["cpu_s"], 60, "s")
+    report.limit("search, memory", row["memory_B"], 2 * GIB, "B")
+    report.limit("step, of that by Megatron's rule", 100 * found / rule, 95, "%")
 
 
 # ===----------------------------------------------------------------------=== #
@@ -218,6 +249,7 @@ def measure_page(report, folder, _):
 
 PARTS = {
     "scale": measure_scale,
+    "search": measure_search,
     "agreement": measure_agreement,
     "page": measure_page,
     "measured": simulate_measured.measure,
