@@ -15,6 +15,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Conversion/Lower/Placement.h"
+#include "Pile.h"
 #include "llvm/ADT/Sequence.h"
 #include "llvm/Support/MathExtras.h"
 #include <limits>
@@ -23,11 +24,12 @@
 using namespace llvm;
 using namespace tandem::lower;
 
-/// Buffers that are placed at most, for each order that is improved.
-constexpr size_t kMaxPlaced = 8'000;
-/// Beyond so many buffers none is looked for to lie on others: each is compared
-/// with all that are left.
-constexpr size_t kMaxStacked = 4'000;
+/// So many orders are improved, those that leave the fewest gaps; and how many
+/// buffers are placed for each of them, and how often, at most.
+constexpr size_t kNumImproved = 5, kMaxPlaced = 20'000, kMaxTries = 32;
+/// Beyond so many buffers they are not piled up: each is compared with all that
+/// are left.
+constexpr size_t kMaxPiled = 4'000;
 
 //===----------------------------------------------------------------------===//
 // Bytes in use
@@ -416,129 +418,6 @@ int64_t tandem::lower::placeBeside(ArrayRef<Buffer> placed,
 }
 
 //===----------------------------------------------------------------------===//
-// Stacks
-//===----------------------------------------------------------------------===//
-
-namespace {
-/// When a buffer lives, in one order of all commands: from `begin` to before
-/// `end`.
-struct Interval {
-  int64_t begin, end;
-};
-
-/// Piles buffers up, as if commands ran one after the other: where the pile is
-/// lowest, that of the best weight which lives no longer than it is so low.
-/// Thus no gap is left below it (Sekiyama, Imai, Negishi 2018, "Profile-guided
-/// memory optimization for deep neural networks", best fit).
-class Stacker {
-public:
-  using Weight = function_ref<double(int64_t bytes, int64_t life)>;
-  Stacker(ArrayRef<Buffer> buffers, const QueueClocks &clocks);
-  /// In which order buffers are put there.
-  std::vector<size_t> stack(Weight weight);
-
-private:
-  /// How high the pile is, from `begin` to the begin of the next one.
-  struct Level {
-    int64_t begin, height;
-  };
-  int64_t getEnd(size_t level) const {
-    return level + 1 < levels.size() ? levels[level + 1].begin : end;
-  }
-  size_t findLowest() const;
-  void raise(size_t level);
-  void put(size_t level, size_t buffer);
-  void join();
-
-  ArrayRef<Buffer> buffers;
-  std::vector<Interval> lives;
-  std::vector<Level> levels;
-  int64_t end = 1;
-};
-} // namespace
-
-Stacker::Stacker(ArrayRef<Buffer> buffers, const QueueClocks &clocks)
-    : buffers(buffers) {
-  auto getTime = [](const Clock &clock) {
-    return std::accumulate(clock.begin(), clock.end(), int64_t(0));
-  };
-  for (const Buffer &buffer : buffers) {
-    Interval life{getTime(buffer.life.birth), 0};
-    for (auto [queue, death] : enumerate(buffer.life.death))
-      if (death)
-        life.end = std::max(life.end, getTime(clocks[queue][death - 1]));
-    life.end = std::max(life.end, life.begin + 1);
-    end = std::max(end, life.end);
-    lives.push_back(life);
-  }
-}
-
-size_t Stacker::findLowest() const {
-  return std::min_element(levels.begin(), levels.end(),
-                          [](const Level &a, const Level &b) {
-                            return a.height < b.height;
-                          }) -
-         levels.begin();
-}
-
-/// What no buffer fits into is as high as the lower one beside it.
-void Stacker::raise(size_t level) {
-  int64_t height = std::numeric_limits<int64_t>::max();
-  if (level > 0)
-    height = levels[level - 1].height;
-  if (level + 1 < levels.size())
-    height = std::min(height, levels[level + 1].height);
-  levels[level].height = height;
-  join();
-}
-
-void Stacker::put(size_t level, size_t buffer) {
-  auto [begin, height] = levels[level];
-  Interval life = lives[buffer];
-  std::vector<Level> parts;
-  if (begin < life.begin)
-    parts.push_back({begin, height});
-  parts.push_back({life.begin, height + buffers[buffer].bytes});
-  if (life.end < getEnd(level))
-    parts.push_back({life.end, height});
-  levels.erase(levels.begin() + level);
-  levels.insert(levels.begin() + level, parts.begin(), parts.end());
-  join();
-}
-
-void Stacker::join() {
-  auto isEqual = [](const Level &a, const Level &b) {
-    return a.height == b.height;
-  };
-  levels.erase(std::unique(levels.begin(), levels.end(), isEqual),
-               levels.end());
-}
-
-std::vector<size_t> Stacker::stack(Weight weight) {
-  std::vector<size_t> left = orderBy(buffers.size(), [&](size_t i) {
-    return std::pair(weight(buffers[i].bytes, lives[i].end - lives[i].begin),
-                     lives[i].begin);
-  });
-  levels.assign(1, {0, 0});
-  std::vector<size_t> order;
-  while (!left.empty()) {
-    size_t level = findLowest();
-    Interval room{levels[level].begin, getEnd(level)};
-    auto found = find_if(left, [&](size_t i) {
-      return room.begin <= lives[i].begin && lives[i].end <= room.end;
-    });
-    if (found == left.end()) {
-      raise(level);
-      continue;
-    }
-    order.push_back(*found);
-    put(level, *found);
-    left.erase(found);
-  }
-  return order;
-}
-
-//===----------------------------------------------------------------------===//
 // The best order
 //===----------------------------------------------------------------------===//
 
@@ -550,8 +429,8 @@ public:
   Placer(MutableArrayRef<Buffer> buffers, const QueueClocks &clocks)
       : best(buffers), clocks(clocks), least(getLeastSize(buffers, clocks)),
         current(buffers) {}
-  void place(ArrayRef<size_t> order);
-  void improve(MutableArrayRef<std::vector<size_t>> orders, size_t numTries);
+  int64_t place(ArrayRef<size_t> order);
+  void improve(std::vector<std::vector<size_t>> orders, size_t numTries);
 
   int64_t size = std::numeric_limits<int64_t>::max();
 
@@ -566,14 +445,14 @@ private:
 
 } // namespace
 
-void Placer::place(ArrayRef<size_t> order) {
-  if (size <= least)
-    return;
+/// Returns the size of the arena.
+int64_t Placer::place(ArrayRef<size_t> order) {
   int64_t found = placeInOrder(order, current, clocks);
-  if (found >= size)
-    return;
-  size = found;
-  llvm::copy(current, best.begin());
+  if (found < size) {
+    size = found;
+    llvm::copy(current, best.begin());
+  }
+  return found;
 }
 
 /// Puts what ends above the least size at half of its place in the order.
@@ -586,12 +465,21 @@ void Placer::advance(std::vector<size_t> &order) const {
   stable_sort(order, [&](size_t a, size_t b) { return places[a] < places[b]; });
 }
 
-void Placer::improve(MutableArrayRef<std::vector<size_t>> orders,
-                     size_t numTries) {
-  for (size_t i = 0; i < numTries && size > least; ++i)
-    for (std::vector<size_t> &order : orders) {
-      place(order);
-      advance(order);
+/// Tries all orders once, and then changes those that leave the fewest gaps.
+void Placer::improve(std::vector<std::vector<size_t>> orders, size_t numTries) {
+  std::vector<std::pair<int64_t, size_t>> found;
+  for (size_t i = 0; i < orders.size() && size > least; ++i) {
+    found.emplace_back(place(orders[i]), i);
+    advance(orders[i]);
+  }
+  llvm::sort(found);
+  found.resize(std::min(found.size(), kNumImproved));
+  for (size_t i = 1; i < numTries; ++i)
+    for (size_t index : make_second_range(found)) {
+      if (size <= least)
+        return;
+      place(orders[index]);
+      advance(orders[index]);
     }
 }
 
@@ -601,15 +489,14 @@ static std::vector<std::vector<size_t>> getStarts(ArrayRef<Buffer> buffers,
   size_t count = buffers.size();
   std::vector<std::vector<size_t>> starts;
   starts.push_back(orderBy(count, [&](size_t i) { return buffers[i].bytes; }));
-  if (count <= kMaxStacked) {
-    Stacker stacker(buffers, clocks);
-    starts.push_back(stacker.stack(
-        [](int64_t, int64_t life) { return static_cast<double>(life); }));
-    starts.push_back(stacker.stack([](int64_t bytes, int64_t life) {
-      return static_cast<double>(bytes) * static_cast<double>(life);
+  if (count <= kMaxPiled) {
+    starts.push_back(
+        pileUp(buffers, clocks, [](double, double life) { return life; }));
+    starts.push_back(pileUp(buffers, clocks, [](double bytes, double life) {
+      return bytes * life;
     }));
-    starts.push_back(stacker.stack(
-        [](int64_t bytes, int64_t) { return static_cast<double>(bytes); }));
+    starts.push_back(
+        pileUp(buffers, clocks, [](double bytes, double) { return bytes; }));
   }
   std::vector<int64_t> crowds = getCrowds(buffers, clocks.size());
   starts.push_back(orderBy(count, [&](size_t i) {
@@ -628,8 +515,8 @@ static std::vector<std::vector<size_t>> getStarts(ArrayRef<Buffer> buffers,
 int64_t tandem::lower::place(MutableArrayRef<Buffer> buffers,
                              const QueueClocks &clocks) {
   Placer placer(buffers, clocks);
-  auto orders = getStarts(buffers, clocks);
-  placer.improve(orders,
-                 std::clamp<size_t>(kMaxPlaced / (buffers.size() + 1), 1, 24));
+  placer.improve(
+      getStarts(buffers, clocks),
+      std::clamp<size_t>(kMaxPlaced / (buffers.size() + 1), 1, kMaxTries));
   return placer.size;
 }
