@@ -255,6 +255,9 @@ const ChangeCost &ChangeTable::getCost(unsigned tensor, const Layout &from,
   static const ChangeCost impossible{.isPossible = false}, nothing{};
   if (to.isAbsent())
     return nothing;
+  // Nothing on a device reads what lies on the host.
+  if (from != to && problem.tensors[tensor].elementBytes == 0)
+    return impossible;
   const Node *node = find(getShape(tensor), from, to);
   return node ? node->cost : impossible;
 }

@@ -7,6 +7,7 @@
 
 #include "tandem/Execution/Compile.h"
 #include "ChooseLayout.h"
+#include "HostLimit.h"
 #include "OrderProblem.h"
 #include "Pipe.h"
 #include "ProgramCache.h"
@@ -152,7 +153,7 @@ private:
   bool isSearched() const;
   bool hasMemoryLimit() const;
   bool isGiven() const;
-  void keepSource(const Stage *first);
+  LogicalResult keepSource(const Stage *first);
   bool offerAgain();
   ModuleOp getOtherOffer();
   void keepStep();
@@ -565,12 +566,17 @@ bool Compilation::isGiven() const {
   return !options.planFile.empty() || !options.start.empty();
 }
 
-void Compilation::keepSource(const Stage *first) {
-  if (first->name != "import")
-    return;
-  ofStages.recompute |= llvm::any_of(options.pins, asksAgain);
+LogicalResult Compilation::keepSource(const Stage *first) {
+  auto step = module->lookupSymbol<func::FuncOp>("step");
+  if (first->name != "import" || !step)
+    return success();
+  ofStages.hostMemory = findHostLimit(options, step, pipe.has_value(), error);
+  ofStages.recompute |= llvm::any_of(options.pins, [&](StringRef pin) {
+    return asksAgain(pin) || asksToSend(step, pin);
+  });
   if (hasMemoryLimit() || isGiven())
     recompute.step = module->clone();
+  return success(error.empty());
 }
 
 /// What plan files of the other step are read for. It says nothing.
@@ -671,6 +677,8 @@ FailureOr<std::string> Compilation::findExcess() {
 /// with a warning, as many a cluster prices it, and no limit that somebody asks
 /// for.
 FailureOr<bool> Compilation::fits() {
+  if (std::string why = describeHostExcess(options, program); !why.empty())
+    return fail(why);
   FailureOr<std::string> excess = findExcess();
   if (failed(excess) || excess->empty())
     return failed(excess) ? FailureOr<bool>(failure()) : true;
@@ -980,7 +988,8 @@ bool Compilation::make(std::string_view text, std::string_view name) {
     return false;
   const Stage *from = findStage(options.fromStage);
   const Stage *first = from ? from + 1 : getStages().begin();
-  keepSource(first);
+  if (failed(keepSource(first)))
+    return false;
   for (FailureOr<bool> isDone = compileFrom(first); failed(isDone) || !*isDone;
        isDone = compileFrom(first)) {
     if (failed(isDone) && !offerAgain()) {

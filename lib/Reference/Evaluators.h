@@ -14,7 +14,7 @@
 #ifndef TANDEM_LIB_REFERENCE_EVALUATORS_H
 #define TANDEM_LIB_REFERENCE_EVALUATORS_H
 
-#include "tandem/Dialect/NN/NN.h"
+#include "tandem/Dialect/NN/Host.h"
 #include "tandem/Reference/Operators.h"
 
 namespace tandem::reference {
@@ -52,6 +52,8 @@ LogicalResult run(nn::LayerNormBackwardOp op, Call &call);
 LogicalResult run(nn::ConstantOp op, Call &call);
 LogicalResult run(nn::IotaOp op, Call &call);
 LogicalResult run(nn::EitherOp op, Call &call);
+LogicalResult run(nn::ToHostOp op, Call &call);
+LogicalResult run(nn::FromHostOp op, Call &call);
 LogicalResult run(nn::ReshapeOp op, Call &call);
 LogicalResult run(nn::PermuteOp op, Call &call);
 LogicalResult run(nn::ExpandOp op, Call &call);

@@ -51,6 +51,9 @@ FailureOr<std::vector<Tensor>> evaluate(Operation *op,
   LogicalResult status = dispatchAll<
 #define GET_OP_LIST
 #include "tandem/Dialect/NN/NNOps.cpp.inc"
+      ,
+#define GET_OP_LIST
+#include "tandem/Dialect/NN/HostOps.cpp.inc"
       >(op, call);
   if (failed(status))
     return failure();

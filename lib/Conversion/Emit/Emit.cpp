@@ -12,8 +12,9 @@
 #include "tandem/Analysis/UserLocation.h"
 #include "tandem/Conversion/Lower/PlaceScratch.h"
 #include "tandem/Device/Gpu.h"
+#include "tandem/Device/HostSpace.h"
 #include "tandem/Dialect/NN/NN.h"
-#include "tandem/Dialect/Sched/Sched.h"
+#include "tandem/Dialect/Sched/Host.h"
 #include "tandem_rt/new_file.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/TargetParser/Host.h"
@@ -37,10 +38,12 @@ public:
           const CompiledKernels &kernels)
       : step(step), queues(step), mesh(mesh), builder(builder),
         kernels(kernels) {}
-  /// `arena`: bytes that the step's buffers take.
-  LogicalResult emit(int64_t arena);
+  /// `arena`: bytes that the step's buffers take; `host`: those that wait in
+  /// the host's memory.
+  LogicalResult emit(int64_t arena, int64_t host);
 
 private:
+  LogicalResult addHostArena(int64_t bytes);
   LogicalResult emit(Operation *op);
   void emit(sched::LaunchOp op);
   LogicalResult emit(sched::GemmOp op);
@@ -61,6 +64,8 @@ private:
   spmd::MeshAttr mesh;
   rt::ProgramBuilder &builder;
   const CompiledKernels &kernels;
+  /// The arena in the host's memory, if there is one.
+  uint32_t hostArena = 0;
   /// Where launches have what their kernels need beside buffers.
   llvm::DenseMap<Operation *, int64_t> scratch;
   llvm::DenseMap<Value, rt::BufferRef> buffers;
@@ -107,7 +112,9 @@ void Emitter::place(Operation *op) {
   Value value = op->getResult(0);
   auto type = cast<MemRefType>(value.getType());
   if (auto alloc = dyn_cast<sched::AllocOp>(op)) {
-    buffers[value] = builder.arena(*alloc.getOffset(), getBytes(type));
+    bool isOnHost = op->hasAttr(sched::kHostBufferAttrName);
+    buffers[value] = builder.arena(*alloc.getOffset(), getBytes(type),
+                                   isOnHost ? hostArena : 0);
   } else if (auto result = dyn_cast<sched::ResultOp>(op)) {
     buffers[value] = builder.result(result.getIndex());
   } else {
@@ -194,6 +201,16 @@ void Emitter::emit(sched::LaunchOp op) {
                          getBuffers(op.getOutputs()), std::move(scalars),
                          /*geometry=*/std::nullopt, getSites(op), getTypes(op),
                          hasInfinity(op)});
+}
+
+LogicalResult Emitter::addHostArena(int64_t bytes) {
+  const Device &device = sched::getDevice(step);
+  std::optional<uint32_t> space = findHostSpace(device);
+  if (!space)
+    return step.emitError() << bytes << " bytes lie on the host, which device '"
+                            << device.name << "' does not copy from";
+  hostArena = builder.addArena(bytes, *space);
+  return success();
 }
 
 rt::BufferRef Emitter::getScratch(sched::LaunchOp op) const {
@@ -519,11 +536,13 @@ LogicalResult Emitter::emit(Operation *op) {
       });
 }
 
-LogicalResult Emitter::emit(int64_t arena) {
+LogicalResult Emitter::emit(int64_t arena, int64_t host) {
   ScratchPlaces places = placeScratch(step, arena, [&](sched::LaunchOp launch) {
     return getKernel(launch).scratchBytes;
   });
   builder.setArena(places.arena);
+  if (host > 0 && failed(addHostArena(host)))
+    return failure();
   scratch = std::move(places.offsets);
   for (BlockArgument argument : step.getArguments())
     buffers[argument] = builder.argument(argument.getArgNumber());
@@ -611,9 +630,10 @@ static LogicalResult build(ModuleOp module, const CompiledKernels &kernels,
                             "run?");
   auto mesh = module->getAttrOfType<spmd::MeshAttr>(spmd::kMeshAttrName);
   builder.setQueues(getQueues(step));
-  return failure(
-      failed(declare(step, mesh, builder)) ||
-      failed(Emitter(step, mesh, builder, kernels).emit(arena.getInt())));
+  auto host = module->getAttrOfType<IntegerAttr>(sched::kHostArenaAttrName);
+  return failure(failed(declare(step, mesh, builder)) ||
+                 failed(Emitter(step, mesh, builder, kernels)
+                            .emit(arena.getInt(), host ? host.getInt() : 0)));
 }
 
 static rt::ProgramBuilder makeBuilder(ModuleOp module) {
@@ -628,6 +648,9 @@ getMemorySpaces(const Device &device, const rt::Program &program) {
   uint32_t last = 0;
   for (const rt::Argument &argument : program.arguments)
     last = std::max(last, argument.memorySpace);
+  for (const rt::RankProgram &rank : program.rankPrograms)
+    for (const rt::Arena &arena : rank.arenas)
+      last = std::max(last, arena.memorySpace);
   return {device.memorySpaces.begin(), device.memorySpaces.begin() + last + 1};
 }
 
@@ -653,7 +676,9 @@ static LogicalResult buildPoints(ModuleOp module, ArrayRef<ModuleOp> modules,
       return failure();
     const rt::Program &program = builders.back().get();
     actions[action.getSymName().value_or("")] = &program;
-    builder.setQueues(program.queues);
+    // Those that copy come last, in actions that have them.
+    if (program.queues.size() > builder.get().queues.size())
+      builder.setQueues(program.queues);
   }
   auto step = module.lookupSymbol<func::FuncOp>("step");
   auto mesh = module->getAttrOfType<spmd::MeshAttr>(spmd::kMeshAttrName);

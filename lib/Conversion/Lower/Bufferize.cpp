@@ -48,7 +48,7 @@ private:
   SmallVector<Value> getDestinations(sched::LibraryCallOpInterface call);
   void bufferizeCollective(Operation *op, Place place);
   void bufferizeHostCopy(Operation *op, Place place);
-  Value getUpdated(Operation *op);
+  Value findUpdated(Operation *op);
   void bufferize(sched::ZerosOp zeros, Place place);
   void bufferize(sched::KeepOp keep, Place place);
   void bufferize(spmd::CollectOp collect, Place place);
@@ -318,12 +318,13 @@ void Bufferizer::bufferizeCollective(Operation *op, Place place) {
       countSentBytes(op));
 }
 
-/// The argument whose new value a copy to the host is: the step that makes the
-/// copy returns it.
-Value Bufferizer::getUpdated(Operation *op) {
+/// The argument whose new value a copy to the host is, if the step returns it.
+Value Bufferizer::findUpdated(Operation *op) {
   auto step = op->getParentOfType<sched::StepOp>();
   OpOperand &yielded = *op->getResult(0).use_begin();
   Value made = step.getValues()[yielded.getOperandNumber()];
+  if (!isa<func::ReturnOp>(*made.user_begin()))
+    return {};
   unsigned index = made.use_begin()->getOperandNumber();
   auto updated = nn::getUpdates(function.getResultAttrDict(index));
   return builder.getBlock()->getArgument(*updated);
@@ -331,9 +332,15 @@ Value Bufferizer::getUpdated(Operation *op) {
 
 void Bufferizer::bufferizeHostCopy(Operation *op, Place place) {
   Value source = getBuffer(op->getOperand(0)), copied = op->getResult(0);
-  Value destination = isa<sched::FromHostOp>(op)
-                          ? allocate(copied)
-                          : buffers[copied] = getUpdated(op);
+  bool isSent = isa<sched::ToHostOp>(op);
+  Value destination = isSent ? findUpdated(op) : Value();
+  if (destination)
+    buffers[copied] = destination;
+  else
+    destination = allocate(copied);
+  if (isSent && destination.getDefiningOp())
+    destination.getDefiningOp()->setAttr(sched::kHostBufferAttrName,
+                                         builder.getUnitAttr());
   copy(source, destination, op->getLoc(), op->getName().stripDialect(), place);
 }
 
@@ -484,22 +491,25 @@ void Bufferizer::storeResults(Operation *terminator) {
   func::ReturnOp::create(builder, terminator->getLoc(), places);
 }
 
-/// Whether what is copied to the host is the new value of an argument.
-static LogicalResult verifyUpdate(Operation *op) {
+/// Whether what is copied to the host is read by copies from there, or the new
+/// value of an argument.
+static LogicalResult verifySent(Operation *op) {
   auto function = op->getParentOfType<func::FuncOp>();
   auto step = op->getParentOfType<sched::StepOp>();
   Value made;
   if (op->hasOneUse())
     if (OpOperand &use = *op->use_begin(); isa<sched::YieldOp>(use.getOwner()))
       made = step.getValues()[use.getOperandNumber()];
+  if (made && llvm::all_of(made.getUsers(), llvm::IsaPred<sched::FromHostOp>))
+    return success();
   if (made && made.hasOneUse())
     if (OpOperand &use = *made.use_begin(); isa<func::ReturnOp>(use.getOwner()))
       if (auto updated = nn::getUpdates(
               function.getResultAttrDict(use.getOperandNumber()));
           updated && spmd::isOnHost(function, *updated))
         return success();
-  return op->emitError("is copied to the host, expected the new value of an "
-                       "argument that lies there");
+  return op->emitError("is copied to the host, expected what is copied back, "
+                       "or the new value of an argument that lies there");
 }
 
 /// Whether `bufferize` knows the operator.
@@ -511,7 +521,7 @@ static LogicalResult verifyOperator(Operation *op,
       isFreeView(op))
     return success();
   if (isa<sched::ToHostOp>(op))
-    return verifyUpdate(op);
+    return verifySent(op);
   auto call = dyn_cast<func::CallOp>(op);
   if (!call)
     return op->emitError("operator '")

@@ -9,6 +9,7 @@
 #include "CommandOrder.h"
 #include "Counts.h"
 #include "tandem/Conversion/Lower/Placement.h"
+#include "tandem/Dialect/Sched/Host.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -26,7 +27,8 @@ static std::vector<Buffer> getPlaced(func::FuncOp step,
   auto accesses = getAccesses(order);
   std::vector<Buffer> placed;
   for (auto alloc : step.getOps<sched::AllocOp>())
-    if (auto uses = accesses.find(alloc.getBuffer()); uses != accesses.end())
+    if (auto uses = accesses.find(alloc.getBuffer());
+        uses != accesses.end() && !alloc->hasAttr(sched::kHostBufferAttrName))
       placed.push_back({align(countBytes(alloc->getResults()), step),
                         getLifetime(getUsers(uses->second, order), order),
                         static_cast<int64_t>(*alloc.getOffset())});

@@ -12,6 +12,7 @@
 #include "tandem/Analysis/StepFacts.h"
 #include "tandem/Conversion/Lower/Lower.h"
 #include "tandem/Dialect/SPMD/Host.h"
+#include "tandem/Dialect/Sched/Host.h"
 #include <map>
 #include <queue>
 #include <set>
@@ -22,6 +23,18 @@ namespace tandem::lower {
 
 #define GEN_PASS_DEF_VERIFYLOWERED
 #include "tandem/Conversion/Lower/Passes.h.inc"
+
+static bool isOnHost(sched::AllocOp alloc) {
+  return alloc->hasAttr(sched::kHostBufferAttrName);
+}
+
+/// Bytes of the arena of the buffers on the host, or of the others.
+static int64_t getArena(func::FuncOp function, bool onHost) {
+  auto bytes =
+      function->getParentOfType<ModuleOp>()->getAttrOfType<IntegerAttr>(
+          onHost ? sched::kHostArenaAttrName : sched::kArenaAttrName);
+  return bytes ? bytes.getInt() : 0;
+}
 
 static LogicalResult verifyPlace(sched::AllocOp alloc, int64_t arena) {
   int64_t alignment = sched::getDevice(alloc).getValueSpace().alignment;
@@ -198,7 +211,8 @@ LogicalResult ArenaSweep::verify() {
 /// be lost.
 static LogicalResult
 verifyArena(func::FuncOp function, const CommandOrder &order,
-            const llvm::DenseMap<Value, SmallVector<Access>> &accesses) {
+            const llvm::DenseMap<Value, SmallVector<Access>> &accesses,
+            bool onHost) {
   llvm::DenseMap<Operation *, size_t> text;
   for (auto [index, command] : llvm::enumerate(order.getCommands()))
     text[command] = index;
@@ -206,7 +220,7 @@ verifyArena(func::FuncOp function, const CommandOrder &order,
   for (auto alloc : function.getOps<sched::AllocOp>()) {
     auto uses = accesses.find(alloc.getBuffer());
     int64_t bytes = countBytes(alloc->getResults());
-    if (uses == accesses.end() || bytes == 0)
+    if (uses == accesses.end() || bytes == 0 || isOnHost(alloc) != onHost)
       continue;
     int64_t begin = *alloc.getOffset();
     SmallVector<Operation *> users = getUsers(uses->second, order);
@@ -223,9 +237,9 @@ verifyArena(func::FuncOp function, const CommandOrder &order,
 // The step
 //===----------------------------------------------------------------------===//
 
-static LogicalResult verify(func::FuncOp function, int64_t arena) {
+static LogicalResult verify(func::FuncOp function) {
   for (auto alloc : function.getOps<sched::AllocOp>())
-    if (failed(verifyPlace(alloc, arena)))
+    if (failed(verifyPlace(alloc, getArena(function, isOnHost(alloc)))))
       return failure();
   CommandOrder order(function);
   auto accesses = getAccesses(order);
@@ -241,7 +255,9 @@ static LogicalResult verify(func::FuncOp function, int64_t arena) {
         return failure();
     }
   }
-  return verifyArena(function, order, accesses);
+  return failure(
+      failed(verifyArena(function, order, accesses, /*onHost=*/false)) ||
+      failed(verifyArena(function, order, accesses, /*onHost=*/true)));
 }
 
 /// What lies on the host is touched by copies on queues that copy alone.
@@ -253,11 +269,16 @@ static LogicalResult verifyHost(func::FuncOp function) {
       continue;
     SmallVector<Value> buffers = command.getReads();
     llvm::append_range(buffers, command.getWrites());
-    for (Value buffer : buffers)
-      if (spmd::isOnHost(function, getRange(buffer).root))
-        return command->emitError("uses an argument that lies on the host ('")
-               << spmd::kHostAttrName
+    for (Value buffer : buffers) {
+      Value root = getRange(buffer).root;
+      auto alloc = root.getDefiningOp<sched::AllocOp>();
+      if (alloc ? isOnHost(alloc) : spmd::isOnHost(function, root))
+        return command->emitError("uses ")
+               << (alloc ? "a buffer" : "an argument")
+               << " that lies on the host ('"
+               << (alloc ? sched::kHostBufferAttrName : spmd::kHostAttrName)
                << "'), expected a copy on a queue that copies";
+    }
   }
   return success();
 }
@@ -283,7 +304,7 @@ struct VerifyLoweredPass : impl::VerifyLoweredBase<VerifyLoweredPass> {
     if (!arena)
       getOperation().emitError("module has no attribute ")
           << sched::kArenaAttrName;
-    if (!arena || failed(verify(function, arena.getInt())) ||
+    if (!arena || failed(verify(function)) ||
         failed(verifyLayouts(function, spmd::getMesh(function))) ||
         failed(verifyDeclared(function)))
       signalPassFailure();

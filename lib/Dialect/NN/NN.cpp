@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "tandem/Dialect/NN/NN.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/OpImplementation.h"
+#include "tandem/Dialect/NN/Host.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -59,5 +59,9 @@ void NNDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "tandem/Dialect/NN/NNOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "tandem/Dialect/NN/HostOps.cpp.inc"
       >();
 }

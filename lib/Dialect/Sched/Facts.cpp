@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "tandem/Dialect/Sched/Sched.h"
+#include "tandem/Dialect/Sched/Host.h"
 
 using namespace mlir;
 
@@ -36,6 +36,8 @@ static constexpr Fact kFacts[] = {
     {kLabelAttrName, OnOperator, isString, "a string"},
     {kAgainAttrName, OnOperator, isUnit, "no value"},
     {kArenaAttrName, OnModule, isIndex, "an i64 from 0 on"},
+    {kHostBufferAttrName, OnOperator, isUnit, "no value"},
+    {kHostArenaAttrName, OnModule, isIndex, "an i64 from 0 on"},
     {kDeviceAttrName, OnModule, isOf<DeviceAttr>, "#sched.device<NAME>"},
     {kQueuesAttrName, OnModule, isQueueList,
      "a list of #sched.queue<...>, those of a role numbered from 0 on, and "

@@ -13,3 +13,12 @@ using namespace tandem::sched;
 
 #define GET_OP_CLASSES
 #include "tandem/Dialect/Sched/HostOps.cpp.inc"
+
+bool tandem::sched::isSentToHost(Value value) {
+  auto step = value.getDefiningOp<StepOp>();
+  return step && step.getBody()
+                     .front()
+                     .getTerminator()
+                     ->getOperand(cast<OpResult>(value).getResultNumber())
+                     .getDefiningOp<ToHostOp>();
+}

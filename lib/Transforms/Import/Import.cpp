@@ -42,7 +42,7 @@ void buildImportPipeline(OpPassManager &manager, const ImportOptions &options) {
   // Behind numbers: an operator has the same one with and without an offer.
   add(createOfferSavedPass());
   if (options.recompute)
-    add(createOfferRecomputationPass());
+    add(createOfferRecomputationPass({options.hostMemory > 0}));
 }
 
 } // namespace tandem

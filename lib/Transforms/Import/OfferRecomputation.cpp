@@ -7,7 +7,8 @@
 //
 // Which values the backward pass makes again is a choice of the plan. Here it
 // gets what it can choose of: at most two clones of each forward operator, at
-// its reader and, for the segment behind, early.
+// its reader and, for the segment behind, early; and of each large value that
+// was saved a copy that waited in the host's memory.
 //
 // All is linear in the number of operators, but for the search of segments,
 // which keeps the sizes of living values sorted.
@@ -16,7 +17,7 @@
 
 #include "tandem/Analysis/Bytes.h"
 #include "tandem/Dialect/NN/Early.h"
-#include "tandem/Dialect/NN/NN.h"
+#include "tandem/Dialect/NN/Host.h"
 #include "tandem/Transforms/Import/Import.h"
 #include "tandem/Transforms/StepPass.h"
 #include <set>
@@ -58,13 +59,18 @@ struct Node {
   /// The backward operators in front of which clones stand, and the clones.
   unsigned reader = kNowhere, early = kNowhere;
   Operation *again = nullptr, *earlyAgain = nullptr;
+  /// The operator in front of which results come back from the host.
+  unsigned fetch = kNowhere;
+  /// Per result, the operator behind which it is sent to the host, null if it
+  /// is not, and what comes back.
+  SmallVector<std::pair<Operation *, Value>, 1> copies = {};
 };
 
-using Sources = SmallVector<Value, 3>;
+using Sources = SmallVector<Value, 4>;
 
 class Offer {
 public:
-  explicit Offer(func::FuncOp step) : step(step) {}
+  Offer(func::FuncOp step, bool host) : step(step), host(host) {}
   void run();
 
 private:
@@ -78,16 +84,22 @@ private:
   void findReaders();
   void findEarly(unsigned end);
   void placeViews();
+  void findCopy(Node &node, Value result);
+  void findCopies();
+  void emitCopies(Node &node, Operation *place);
   void emit();
   void number();
   Operation *clone(Node &node, bool isEarly, Operation *place);
   using GetSources = llvm::function_ref<Sources(Value)>;
   Value take(Operation *reader, Value value, GetSources getSources);
   void chooseOperands(Operation *reader, GetSources getSources);
+  void addFetched(Value value, Sources &sources);
   Sources getSources(Value value);
+  Sources getMadeForClone(Node &node, Value value, bool isEarly);
   Sources getSourcesOfClone(Node &node, Value value, bool isEarly);
 
   func::FuncOp step;
+  bool host;
   std::vector<Node> nodes;
   llvm::DenseMap<Operation *, unsigned> numbers;
   /// The last operator of each segment but the last one.
@@ -97,10 +109,11 @@ private:
 struct OfferRecomputationPass
     : tandem::StepPass<
           tandem::impl::OfferRecomputationPassBase<OfferRecomputationPass>> {
+  using StepPass::StepPass;
   LogicalResult runOnStep(func::FuncOp step) override {
     if (failed(verifyUnscheduled(step)))
       return failure();
-    Offer(step).run();
+    Offer(step, host).run();
     return success();
   }
 };
@@ -269,6 +282,61 @@ void Offer::placeViews() {
   }
 }
 
+/// Of a result, in front of what it is read first in the backward pass, by a
+/// clone perhaps, and behind what last in the forward pass.
+void Offer::findCopy(Node &node, Value result) {
+  unsigned last = numbers.at(node.op), place = kNowhere;
+  for (Operation *user : getReaders(result)) {
+    const Node &reader = nodes[numbers.at(user)];
+    if (getPass(user) == PassKind::Forward) {
+      last = std::max(last, numbers.at(user));
+      place = std::min({place, reader.reader, reader.early});
+    } else if (getPass(user) == PassKind::Backward) {
+      place = std::min(place, numbers.at(user));
+    }
+  }
+  node.copies.push_back({place == kNowhere ? nullptr : nodes[last].op, {}});
+  node.fetch = std::min(node.fetch, place);
+}
+
+/// Small values are not worth a copy.
+void Offer::findCopies() {
+  int64_t largest = 0;
+  for (Node &node : nodes)
+    for (Value result : node.op->getResults()) {
+      if (!host || !node.canRun)
+        continue;
+      findCopy(node, result);
+      if (node.copies.back().first)
+        largest = std::max(largest, getBytes(result.getType()));
+    }
+  for (Node &node : nodes)
+    for (auto [result, copy] : llvm::zip(node.op->getResults(), node.copies))
+      if (getBytes(result.getType()) * kSmall < largest)
+        copy.first = nullptr;
+}
+
+/// Sends results of `node`, and fetches them in front of `place`.
+void Offer::emitCopies(Node &node, Operation *place) {
+  OpBuilder builder(step.getContext());
+  auto finish = [&](Operation *copy, PassKind pass) {
+    setPass(copy, pass);
+    copy->setAttr(kAgainAttrName, builder.getUnitAttr());
+  };
+  for (auto [result, copy] : llvm::zip(node.op->getResults(), node.copies)) {
+    auto &[last, fetched] = copy;
+    if (!last)
+      continue;
+    Location loc = result.getLoc();
+    builder.setInsertionPointAfter(last);
+    auto sent = ToHostOp::create(builder, loc, result.getType(), result);
+    finish(sent, PassKind::Forward);
+    builder.setInsertionPoint(place);
+    fetched = FromHostOp::create(builder, loc, result.getType(), sent);
+    finish(fetched.getDefiningOp(), PassKind::Backward);
+  }
+}
+
 //===----------------------------------------------------------------------===//
 // Clones
 //===----------------------------------------------------------------------===//
@@ -278,7 +346,17 @@ static Value getMade(Operation *clone, Value value) {
   return clone->getResult(cast<OpResult>(value).getResultNumber());
 }
 
-/// What a reader of the backward pass may take for `value`.
+void Offer::addFetched(Value value, Sources &sources) {
+  Node *node = find(value);
+  if (!node || node->copies.empty())
+    return;
+  unsigned index = cast<OpResult>(value).getResultNumber();
+  if (Value fetched = node->copies[index].second)
+    sources.push_back(fetched);
+}
+
+/// What a reader of the backward pass may take for `value`: what was saved,
+/// what is made again, what waited on the host.
 Sources Offer::getSources(Value value) {
   Sources sources{value};
   Node *node = find(value);
@@ -286,11 +364,12 @@ Sources Offer::getSources(Value value) {
     for (Operation *clone : {node->again, node->earlyAgain})
       if (clone)
         sources.push_back(getMade(clone, value));
+  addFetched(value, sources);
   return sources;
 }
 
-/// What a clone of `node` may take for `value`.
-Sources Offer::getSourcesOfClone(Node &node, Value value, bool isEarly) {
+/// What a clone of `node` may take for `value`, but for a copy of it.
+Sources Offer::getMadeForClone(Node &node, Value value, bool isEarly) {
   Node *producer = find(value);
   if (!producer || (!producer->canRun && !producer->again))
     return {value};
@@ -304,6 +383,13 @@ Sources Offer::getSourcesOfClone(Node &node, Value value, bool isEarly) {
   if (!clone || (!isInside && (isEarly || !isEnd)))
     return {value};
   return {value, getMade(clone, value)};
+}
+
+Sources Offer::getSourcesOfClone(Node &node, Value value, bool isEarly) {
+  Sources sources = getMadeForClone(node, value, isEarly);
+  if (sources.front() == value)
+    addFetched(value, sources);
+  return sources;
 }
 
 /// `nn.either` of the sources, in front of `reader`, if there are several.
@@ -356,14 +442,19 @@ Operation *Offer::clone(Node &node, bool isEarly, Operation *place) {
   return clone;
 }
 
-/// By place, so that the clones that one reads are there before it.
+/// By place, so that the copies and clones that one reads are there before it.
 void Offer::emit() {
-  std::vector<SmallVector<Node *>> clones(nodes.size());
-  for (Node &node : nodes)
+  std::vector<SmallVector<Node *>> clones(nodes.size()), copies(nodes.size());
+  for (Node &node : nodes) {
     for (unsigned place : {node.early, node.reader})
       if (place != kNowhere)
         clones[place].push_back(&node);
+    if (node.fetch != kNowhere)
+      copies[node.fetch].push_back(&node);
+  }
   for (auto [place, reader] : llvm::enumerate(nodes)) {
+    for (Node *node : copies[place])
+      emitCopies(*node, reader.op);
     for (Node *node : clones[place])
       if (node->early == place && !node->earlyAgain)
         node->earlyAgain = clone(*node, /*isEarly=*/true, reader.op);
@@ -394,6 +485,7 @@ void Offer::run() {
   for (unsigned end : ends)
     findEarly(end);
   placeViews();
+  findCopies();
   emit();
   number();
   // Whose readers have their own now.

@@ -36,7 +36,8 @@ public:
 private:
   using Sources = std::vector<uint8_t>;
 
-  unsigned getFirst(unsigned index) const;
+  Sources listSources(unsigned index) const;
+  uint8_t follow(unsigned index, unsigned leader, uint8_t source) const;
   void findCombinations();
   cost::Signature choose(cost::Signature signature,
                          const Sources &sources) const;
@@ -50,9 +51,29 @@ private:
 };
 } // namespace
 
-/// The first source that a member may take.
-unsigned SourceAdder::getFirst(unsigned index) const {
-  return graph.ops[group.members[index]].isPinnedAgain;
+/// The sources that a member may take.
+SourceAdder::Sources SourceAdder::listSources(unsigned index) const {
+  const OpNode &op = graph.ops[group.members[index]];
+  Sources sources;
+  for (unsigned source = 0; source < op.operands.size(); ++source)
+    if (graph.mayTake(op, source))
+      sources.push_back(source);
+  return sources;
+}
+
+/// What a member takes where the leader takes `source`: what waited on the host
+/// as well, else the same source, as far as it has it.
+uint8_t SourceAdder::follow(unsigned index, unsigned leader,
+                            uint8_t source) const {
+  const OpNode &op = graph.ops[group.members[index]];
+  const OpNode &first = graph.ops[group.members[leader]];
+  bool isFromHost = graph.isFromHost(first, source);
+  uint8_t best = 0;
+  Sources sources = listSources(index);
+  for (uint8_t each : sources)
+    if (graph.isFromHost(op, each) ? isFromHost : isFromHost || each <= source)
+      best = each;
+  return std::max(best, sources.front());
 }
 
 /// All combinations of the largest values' choices; further ones follow the
@@ -71,17 +92,18 @@ void SourceAdder::findCombinations() {
   });
   combinations.assign(1, Sources(group.members.size()));
   for (unsigned index : choices) {
-    unsigned first = getFirst(index), end = getNode(index).operands.size();
-    bool isFree = combinations.size() * (end - first) <= kMaxCombinations;
+    Sources own = listSources(index);
+    bool isFree = combinations.size() * own.size() <= kMaxCombinations;
     std::vector<Sources> next;
-    for (const Sources &sources : combinations)
-      for (unsigned source = first; source < (isFree ? end : first + 1);
-           ++source) {
-        unsigned leader = sources[choices.front()];
+    for (const Sources &sources : combinations) {
+      unsigned leader = choices.front();
+      Sources taken =
+          isFree ? own : Sources{follow(index, leader, sources[leader])};
+      for (uint8_t source : taken) {
         next.push_back(sources);
-        next.back()[index] =
-            isFree ? source : std::clamp(leader, first, end - 1);
+        next.back()[index] = source;
       }
+    }
     combinations = std::move(next);
   }
 }

@@ -8,6 +8,7 @@
 #include "GroupCost.h"
 #include "tandem/Analysis/Bytes.h"
 #include "tandem/Dialect/NN/Convolution.h"
+#include "tandem/Dialect/NN/Host.h"
 #include "tandem/Dialect/Sched/Sched.h"
 #include "tandem/Dialect/Sched/Workspace.h"
 #include <cmath>
@@ -30,7 +31,13 @@ GroupCost::GroupCost(const StepGraph &graph, const OperatorGroup &group,
   for (unsigned member = 0; member < group.members.size(); ++member)
     if (isa<nn::LibraryOpInterface>(graph.ops[group.members[member]].op))
       addLibraryCall(member);
-  addKernels();
+  if (!isHostCopy())
+    addKernels();
+}
+
+/// Whether it sends a value of the step to the host, or fetches it.
+bool GroupCost::isHostCopy() const {
+  return nn::isHostCopy(graph.ops[group.members.front()].op);
 }
 
 /// What `value` is a free view of, in this group.
@@ -251,16 +258,18 @@ int64_t GroupCost::getWorkspace(const OpNode &op, LayoutOf layoutOf) const {
 }
 
 /// Copies of what lies on the host: of this group, and of the one before or
-/// behind, which is copied meanwhile.
+/// behind, which is copied meanwhile. What is sent or fetched for a part of the
+/// step is a tensor of its own.
 int64_t GroupCost::getCopiedBytes(LayoutOf layoutOf) const {
   int64_t alignment = device.getValueSpace().alignment, bytes = 0;
   for (ArrayRef<unsigned> values :
        {ArrayRef<unsigned>(group.inputs), ArrayRef<unsigned>(group.outputs)})
     for (unsigned value : values)
       if (graph.values[value].isOnHost)
-        bytes += 2 * llvm::alignTo(int64_t(graph.values[value].bytes /
-                                           getParts(layoutOf(value))),
-                                   alignment);
+        bytes += (isHostCopy() ? 1 : 2) *
+                 llvm::alignTo(int64_t(graph.values[value].bytes /
+                                       getParts(layoutOf(value))),
+                               alignment);
   return bytes;
 }
 

@@ -53,6 +53,7 @@ private:
     unsigned value, first, last;
   };
 
+  bool isHostCopy() const;
   unsigned getRoot(unsigned value) const;
   bool isForClones(unsigned value) const;
   bool isReturned(unsigned value) const;

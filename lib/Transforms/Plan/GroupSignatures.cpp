@@ -7,6 +7,7 @@
 
 #include "GroupSignatures.h"
 #include "GroupCost.h"
+#include "tandem/Dialect/NN/Host.h"
 #include <map>
 
 using namespace mlir;
@@ -34,7 +35,13 @@ tandem::plan::findFastest(const cost::SignatureSet &signatures) {
 SignatureMaker::SignatureMaker(const StepGraph &graph,
                                const cost::Cluster &cluster)
     : graph(graph), groups(graph.getGroups()), cluster(cluster),
-      marks(graph, groups.isSource), canReduce(graph.values.size()) {}
+      marks(graph, groups.isSource), canReduce(graph.values.size()) {
+  if (llvm::any_of(groups.groups, [&](const OperatorGroup &group) {
+        return isHostCopy(group);
+      }))
+    for (PassKind pass : {PassKind::Forward, PassKind::Backward})
+      hideCopies(pass);
+}
 
 static void append(std::string &key, int64_t number) {
   key.append(reinterpret_cast<const char *>(&number), sizeof number);
@@ -82,7 +89,11 @@ std::string SignatureMaker::getKey(const OperatorGroup &group) const {
            reinterpret_cast<int64_t>(op.op->getName().getAsOpaquePointer()));
     append(key, op.rule);
     append(key, op.isOptional);
-    append(key, op.isPinnedAgain);
+    append(key, hidden.contains(member));
+    append(key, static_cast<int64_t>(op.sourcePin));
+    for (unsigned source = 0; op.isEither() && source < op.operands.size();
+         ++source)
+      append(key, graph.isFromHost(op, source));
     append(key, marks.factors[member]);
     append(key, static_cast<int64_t>(op.flops));
     append(key, isReadByStrides(op.op));
@@ -118,12 +129,63 @@ void SignatureMaker::noteSums(const OperatorGroup &group,
           canReduce[value] |= 1 << axis;
 }
 
+//===----------------------------------------------------------------------===//
+// Copies from and to the host
+//===----------------------------------------------------------------------===//
+
+bool SignatureMaker::isHostCopy(const OperatorGroup &group) const {
+  return nn::isHostCopy(graph.ops[group.members.front()].op);
+}
+
+/// On one device, whole.
+double SignatureMaker::getSeconds(const OperatorGroup &group) const {
+  SmallVector<int64_t> shares(group.members.size(), 1);
+  return GroupCost(graph, group, cluster).getSeconds(shares, [](unsigned) {
+    return cost::Layout();
+  });
+}
+
+/// Seconds that it takes to make the copied value instead, per byte.
+double SignatureMaker::getWorth(const OperatorGroup &copy) const {
+  const OpNode *op = &graph.ops[copy.members.front()];
+  if (isa<nn::FromHostOp>(op->op))
+    op = &graph.ops[graph.values[op->operands[0]].producer];
+  const ValueNode &saved = graph.values[op->operands[0]];
+  int maker = saved.producer < 0 ? -1 : groups.groupOf[saved.producer];
+  return maker < 0 ? 0 : getSeconds(groups.groups[maker]) / saved.bytes;
+}
+
+/// Copies run beside the computation of their pass. It hides those that it has
+/// time for, what is worth most first; the others have their seconds. This is
+/// right where all of these are taken or none of the others, else too much.
+void SignatureMaker::hideCopies(PassKind pass) {
+  std::vector<std::pair<double, const OperatorGroup *>> copies;
+  double seconds = 0;
+  for (const OperatorGroup &group : groups.groups) {
+    if (group.pass != pass)
+      continue;
+    if (isHostCopy(group))
+      copies.push_back({-getWorth(group), &group});
+    else if (!graph.ops[group.members.front()].isOptional)
+      seconds += getSeconds(group);
+  }
+  llvm::stable_sort(copies, llvm::less_first());
+  for (auto [worth, group] : copies)
+    if (double own = getSeconds(*group); own <= seconds) {
+      seconds -= own;
+      hidden.insert(group->members.front());
+    }
+}
+
 unsigned SignatureMaker::getSet(unsigned index) {
   const OperatorGroup &group = groups.groups[index];
   auto [it, isNew] = known.try_emplace(getKey(group), sets.size());
   if (isNew) {
     GroupCost cost(graph, group, cluster);
     sets.push_back(enumerateSignatures(graph, group, marks, canReduce, cost));
+    if (hidden.contains(group.members.front()))
+      for (cost::Signature &signature : sets.back().signatures)
+        signature.seconds = 0;
     addSources(graph, group, sets.back());
   }
   noteSums(group, sets[it->second]);

@@ -27,6 +27,7 @@
 #include "BatchSplits.h"
 #include "tandem/Cost/Cluster.h"
 #include "tandem/Cost/SearchProblem.h"
+#include "llvm/ADT/DenseSet.h"
 
 namespace tandem::plan {
 
@@ -83,6 +84,10 @@ public:
 
 private:
   std::string getKey(const OperatorGroup &group) const;
+  double getSeconds(const OperatorGroup &group) const;
+  double getWorth(const OperatorGroup &copy) const;
+  void hideCopies(nn::PassKind pass);
+  bool isHostCopy(const OperatorGroup &group) const;
   void noteSums(const OperatorGroup &group, const GroupSignatures &set);
 
   const StepGraph &graph;
@@ -92,6 +97,8 @@ private:
   /// Bit a of `canReduce[value]`: some signature makes it `reduce` on axis a.
   std::vector<uint8_t> canReduce;
   llvm::StringMap<unsigned> known;
+  /// Members of copies from and to the host that computation hides.
+  llvm::DenseSet<unsigned> hidden;
 };
 
 } // namespace tandem::plan

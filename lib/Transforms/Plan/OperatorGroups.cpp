@@ -7,6 +7,7 @@
 
 #include "BatchSplits.h"
 #include "tandem/Analysis/Bytes.h"
+#include "tandem/Dialect/NN/Host.h"
 
 using namespace mlir;
 using namespace tandem;
@@ -189,13 +190,15 @@ bool Grouping::mayShrink(unsigned index, int readers) const {
 }
 
 /// The one group beside `own` that reads `values` in their pass; -1 if there is
-/// none. Later passes, and the return, read what a group makes besides.
+/// none. Later passes, the return, and what sends it to the host read what a
+/// group makes besides.
 int Grouping::findReaders(ArrayRef<unsigned> values, PassKind pass,
                           int own) const {
   int readers = -1;
   for (unsigned value : values)
     for (Use use : graph.values[value].uses) {
-      if (use.op == graph.ops.size() || graph.ops[use.op].pass != pass)
+      if (use.op == graph.ops.size() || graph.ops[use.op].pass != pass ||
+          isa<nn::ToHostOp>(graph.ops[use.op].op))
         continue;
       int group = result.groupOf[use.op];
       if (group == own)

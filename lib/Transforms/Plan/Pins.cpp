@@ -38,7 +38,8 @@ struct Pin {
   /// of a parameter, those of the operators that read it, and what follows from
   /// them until another parameter is read.
   bool isAgain = false;
-  /// Instead of forms: states lie in the host's memory between steps.
+  /// Instead of forms: states lie in the host's memory between steps; or, as
+  /// with `isAgain`, values wait there for the backward pass.
   bool isHost = false;
 
   bool isOfMade() const { return glob.find_first_of("#@") != glob.npos; }
@@ -154,13 +155,16 @@ public:
       : graph(graph), pin(pin), pattern(pattern) {}
   LogicalResult run() {
     if (pin.isAgain)
-      return pinAgain();
+      return pinChoices();
     if (pin.isHost)
       return pinHost();
     return pin.isOfMade() ? pinMade() : pinStored();
   }
   /// The choices that the pin decides.
   std::vector<unsigned> findChoices(const std::vector<bool> &isAsked) const;
+  SourcePin getSourcePin() const {
+    return pin.isHost ? SourcePin::Host : SourcePin::Again;
+  }
   std::vector<bool> findAgain() const;
 
 private:
@@ -177,8 +181,8 @@ private:
   LogicalResult pinMade(unsigned value, unsigned axis, AxisForm form);
   bool isAtBorder(const OpNode &either) const;
   LogicalResult pinHost();
-  LogicalResult pinAgain();
-  LogicalResult refuseAgain(const std::vector<bool> &isAsked) const;
+  LogicalResult pinChoices();
+  LogicalResult refuseChoices(const std::vector<bool> &isAsked) const;
 
   StepGraph &graph;
   const Pin &pin;
@@ -241,44 +245,32 @@ LogicalResult PinApplier::pinStored() {
 // What lies on the host
 //===----------------------------------------------------------------------===//
 
-/// Whether something of the module's keeps values from the host's memory.
-static std::string findHostObstacle(func::FuncOp step) {
+/// What keeps values of the module from the host's memory: stored ones, or
+/// those that wait there within a step.
+static std::string findHostObstacle(func::FuncOp step, bool isStored) {
   auto module = step->getParentOfType<ModuleOp>();
   const Device &device = sched::getDevice(module);
   if (!findHostSpace(device))
     return "device '" + std::string(device.name) +
-           "' does not copy from the host, expected device 'cpu' or 'sim'";
-  if (module->hasAttr(kPipeAttrName))
-    return "points of a pipeline do not copy from the host, expected a mesh "
-           "without them";
+           "' does not copy from the host";
+  if (!isStored && module->hasAttr(kPipeAttrName))
+    return "values of a pipeline do not wait on the host, expected a mesh "
+           "without points or a pin on states of the optimizer";
   return "";
 }
 
 LogicalResult PinApplier::pinHost() {
-  if (std::string obstacle = findHostObstacle(graph.step); !obstacle.empty())
+  bool asks = asksToSend(graph.step, pin.glob + ":host");
+  if (std::string obstacle = findHostObstacle(graph.step, !asks);
+      !obstacle.empty())
     return emitError() << ": " << obstacle;
-  bool matched = false;
-  for (auto [index, node] : llvm::enumerate(graph.arguments)) {
-    if (!matches(node))
-      continue;
-    if (node.role != Role::State)
-      return emitError() << " names " << stringifyRole(node.role) << " '"
-                         << node.name
-                         << "', expected states of the optimizer alone";
-    matched = true;
-    graph.values[index].isOnHost = true;
-  }
+  for (auto [index, node] : llvm::enumerate(graph.arguments))
+    if (node.role == Role::State && matches(node))
+      graph.values[index].isOnHost = true;
   for (const ResultNode &node : graph.results)
     if (node.isUpdate && graph.values[node.argument].isOnHost)
       graph.values[node.value].isOnHost = true;
-  if (matched)
-    return success();
-  std::vector<std::string> names;
-  for (const ArgumentNode &node : graph.arguments)
-    if (node.role == Role::State)
-      names.push_back(node.name.str());
-  return emitError() << " matches no state of the optimizer; close names are "
-                     << getClosest(names, pin.glob);
+  return asks ? pinChoices() : success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -420,9 +412,12 @@ bool PinApplier::isAtBorder(const OpNode &either) const {
            !nn::isEarly(graph.ops[use.op].op);
   };
   const auto &uses = graph.values[either.results[0]].uses;
-  int source = graph.values[either.operands.back()].producer;
-  return llvm::all_of(uses, isOfReader) && source >= 0 &&
-         nn::isEarly(graph.ops[source].op) && either.operands.size() == 2;
+  unsigned made = either.operands.size() - 1;
+  if (graph.isFromHost(either, made))
+    --made;
+  int source = graph.values[either.operands[made]].producer;
+  return made == 1 && llvm::all_of(uses, isOfReader) && source >= 0 &&
+         nn::isEarly(graph.ops[source].op);
 }
 
 std::vector<unsigned>
@@ -431,29 +426,39 @@ PinApplier::findChoices(const std::vector<bool> &isAsked) const {
   for (auto [index, op] : llvm::enumerate(graph.ops)) {
     if (!op.isEither())
       continue;
+    OpNode pinned = op;
+    pinned.sourcePin = getSourcePin();
+    bool isOffered = false;
+    for (unsigned source = 1; source < op.operands.size(); ++source)
+      isOffered |= graph.mayTake(pinned, source);
     int saved = graph.values[op.operands.front()].producer;
-    if (saved >= 0 && isAsked[saved] && !isAtBorder(op))
+    if (isOffered && saved >= 0 && isAsked[saved] &&
+        (pin.isHost || !isAtBorder(op)))
       choices.push_back(index);
   }
   return choices;
 }
 
-LogicalResult PinApplier::pinAgain() {
+LogicalResult PinApplier::pinChoices() {
   std::vector<bool> isAsked = findAgain();
   std::vector<unsigned> choices = findChoices(isAsked);
   for (unsigned choice : choices)
-    graph.ops[choice].isPinnedAgain = true;
-  return choices.empty() ? refuseAgain(isAsked) : success();
+    graph.ops[choice].sourcePin = getSourcePin();
+  return choices.empty() ? refuseChoices(isAsked) : success();
 }
 
-LogicalResult PinApplier::refuseAgain(const std::vector<bool> &isAsked) const {
+LogicalResult
+PinApplier::refuseChoices(const std::vector<bool> &isAsked) const {
   const auto asked = llvm::find(isAsked, true);
   if (asked != isAsked.end()) {
     unsigned value = graph.ops[asked - isAsked.begin()].results.front();
     return emitError() << " asks for '" << graph.getMadeName(value)
-                       << "' again, but nothing of it is saved for the "
-                          "backward pass that can be made again: remove the "
-                          "pin";
+                       << (pin.isHost
+                               ? "' on the host, but nothing of it is saved "
+                                 "for the backward pass that is worth a copy"
+                               : "' again, but nothing of it is saved for the "
+                                 "backward pass that can be made again")
+                       << ": remove the pin";
   }
   if (pin.isOfMade())
     return emitError() << " matches nothing that the forward pass makes; close "
@@ -465,8 +470,10 @@ LogicalResult PinApplier::refuseAgain(const std::vector<bool> &isAsked) const {
                          << node.name
                          << "', which no operator makes: expected the name of "
                             "an operator, or of a parameter that one reads";
-  return emitError() << " matches no parameter; close names are "
-                     << getCloseNames(graph, pin.glob)
+  return emitError() << " matches no "
+                     << (pin.isHost ? "state of the optimizer and no parameter"
+                                    : "parameter")
+                     << "; close names are " << getCloseNames(graph, pin.glob)
                      << "; what operators make is called as in "
                         "'nn.softmax#17' or 'nn.softmax@model.py:12'";
 }
@@ -496,6 +503,24 @@ LogicalResult tandem::plan::applyPins(StepGraph &graph, StringRef text) {
   return success();
 }
 
+bool tandem::asksToSend(func::FuncOp step, StringRef pin) {
+  StringRef glob = pin.rsplit(':').first.trim();
+  auto pattern = llvm::GlobPattern::create(glob);
+  if (!pattern) {
+    llvm::consumeError(pattern.takeError());
+    return false; // the stage says so
+  }
+  auto matches = [&](Role role) {
+    for (unsigned i = 0; i < step.getNumArguments(); ++i)
+      if (DictionaryAttr attributes = step.getArgAttrDict(i);
+          nn::getRole(attributes) == role &&
+          pattern->match(nn::getTensorName(attributes)))
+        return true;
+    return false;
+  };
+  return asksHost(pin) && (matches(Role::Parameter) || !matches(Role::State));
+}
+
 std::optional<StepGraph> tandem::plan::tryPins(const StepGraph &graph,
                                                StringRef text) {
   func::FuncOp step = graph.step;
@@ -513,8 +538,10 @@ bool tandem::plan::obeysPins(const StepGraph &graph, StringRef text) {
   };
   return pinned && llvm::equal(pinned->arguments, graph.arguments, isSame) &&
          llvm::all_of_zip(pinned->ops, graph.ops,
-                          [](const OpNode &pin, const OpNode &op) {
-                            return !pin.isPinnedAgain || op.source > 0;
+                          [&](const OpNode &pin, const OpNode &op) {
+                            OpNode pinned = op;
+                            pinned.sourcePin = pin.sourcePin;
+                            return graph.mayTake(pinned, op.source);
                           }) &&
          llvm::all_of(graph.ops, [&](const OpNode &op) {
            for (unsigned axis = 0; axis < graph.mesh.getNumAxes(); ++axis)
@@ -545,7 +572,7 @@ void tandem::plan::tellIdlePins(const StepGraph &graph, StringRef text,
   // Without pins on choices, so that what is saved can be priced.
   StepGraph free = graph;
   for (OpNode &op : free.ops)
-    op.isPinnedAgain = false;
+    op.sourcePin = SourcePin::None;
   FailureOr<std::unique_ptr<Extraction>> extraction = failure();
   {
     ScopedDiagnosticHandler silent(graph.mesh.getContext(),

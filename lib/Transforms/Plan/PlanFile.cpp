@@ -293,7 +293,8 @@ static void writeOperators(const StepGraph &graph, bool hasSources,
       continue;
     os << "operator " << op.id << " " << op.op->getName() << ":";
     if (op.source > 0)
-      os << " " << kAgain << " " << op.source;
+      os << " " << (graph.isFromHost(op, op.source) ? kHost : kAgain) << " "
+         << op.source;
     for (auto [axis, signature] : llvm::enumerate(op.signatures))
       if (!isFull(signature))
         os << " " << graph.mesh.getName(axis) << "='" << signature.str() << "'";

@@ -78,6 +78,8 @@ std::string describeMaker(const StepGraph &graph, unsigned value);
 inline constexpr llvm::StringLiteral kInTurn = "in turn", kAhead = "ahead";
 /// Before the number of an operand: the source that a choice takes.
 inline constexpr llvm::StringLiteral kAgain = "again";
+/// The same of what waited on the host.
+inline constexpr llvm::StringLiteral kHost = "host";
 
 /// The error `plan file 'FILE', line N: `, at the step.
 mlir::InFlightDiagnostic emitLineError(const StepGraph &graph,

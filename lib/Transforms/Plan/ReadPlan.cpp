@@ -170,20 +170,26 @@ FailureOr<unsigned> PlanReader::parseSource(StringRef start, StringRef &text,
   return source;
 }
 
-/// Takes `again N` from the front of what a line says of a choice.
+/// Takes `again N` or `host N` from the front of what a line says of a choice.
 LogicalResult PlanReader::applySource(OpNode &op, StringRef &text) {
-  if (!text.consume_front(kAgain))
+  StringRef word = text.starts_with(kHost) ? kHost : kAgain;
+  if (!text.consume_front(word))
     return success();
   std::string start = "operator " + std::to_string(op.id) + " " +
                       op.op->getName().getStringRef().str() + " takes '" +
-                      kAgain.str();
+                      word.str();
   if (!op.isEither())
     return emitError() << start << "', expected it for '"
                        << nn::EitherOp::getOperationName() << "' only";
   FailureOr<unsigned> source = parseSource(start, text, op.operands.size());
-  if (succeeded(source))
-    op.source = *source;
-  return source;
+  if (failed(source))
+    return failure();
+  op.source = *source;
+  StringRef expected = graph.isFromHost(op, *source) ? kHost : kAgain;
+  if (word != expected)
+    return emitError() << start << " " << *source << "', expected '" << expected
+                       << " " << *source << "' for this operand";
+  return success();
 }
 
 LogicalResult PlanReader::applyOperator(unsigned number, StringRef signatures) {
@@ -194,7 +200,8 @@ LogicalResult PlanReader::applyOperator(unsigned number, StringRef signatures) {
     auto [name, rest] = signatures.split('=');
     if (op.isEither() && !graph.mesh.lookup(name.trim()))
       return emitError() << "found '" << name.trim() << "', expected '"
-                         << kAgain << " N', or an axis of mesh "
+                         << kAgain << " N' or '" << kHost
+                         << " N', or an axis of mesh "
                          << getMeshText(graph.mesh) << " with its signature";
     FailureOr<unsigned> axis = parseAxis(name);
     if (failed(axis))

@@ -8,6 +8,7 @@
 #include "OperatorGroups.h"
 #include "tandem/Analysis/Bytes.h"
 #include "tandem/Analysis/HashStep.h"
+#include "tandem/Dialect/NN/Host.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -46,7 +47,7 @@ StepGraph StepGraph::onMesh(MeshAttr ofGraph) const {
     full.operands.assign(op.operands.size(), AxisForm::full());
     full.results.assign(op.results.size(), AxisForm::full());
     op.signatures.assign(numAxes, full);
-    op.isPinnedAgain = false;
+    op.sourcePin = SourcePin::None;
   }
   return graph;
 }
@@ -183,11 +184,29 @@ void StepGraph::addOperators() {
       added.producer = number;
       added.index = index;
       added.bytes = getBytes(result.getType());
+      added.isOnHost = isa<ToHostOp>(op);
       added.isSummedInUpdate = isSummed;
       if (node.isView)
         added.viewOf = values[node.operands[0]].viewOf;
     }
   }
+}
+
+bool StepGraph::isFromHost(const OpNode &either, unsigned source) const {
+  int producer = values[either.operands[source]].producer;
+  return producer >= 0 && isa<FromHostOp>(ops[producer].op);
+}
+
+bool StepGraph::mayTake(const OpNode &either, unsigned source) const {
+  switch (either.sourcePin) {
+  case SourcePin::None:
+    return true;
+  case SourcePin::Again:
+    return source > 0 && !isFromHost(either, source);
+  case SourcePin::Host:
+    return isFromHost(either, source);
+  }
+  llvm_unreachable("no such pin");
 }
 
 bool StepGraph::isChosenOf(unsigned value) const {

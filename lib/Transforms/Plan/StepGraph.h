@@ -49,13 +49,16 @@ struct ValueNode {
   /// without pins.
   llvm::SmallVector<std::optional<spmd::AxisForm>, 0> pinned;
 
-  /// Whether a pin has it in the host's memory: an argument, or the new value
-  /// of one.
+  /// Whether it lies in the host's memory: by a pin, an argument, or the new
+  /// value of one; or what an operator sent there.
   bool isOnHost = false;
 
   /// Number among what is made in one place; an argument is one value.
   unsigned getResult() const { return producer < 0 ? 0 : index; }
 };
+
+/// What a pin wants a choice of sources to take.
+enum class SourcePin : uint8_t { None, Again, Host };
 
 struct OpNode {
   mlir::Operation *op;
@@ -71,8 +74,8 @@ struct OpNode {
   double flops = 0;
   /// Of `nn.either`: the operand that is taken.
   unsigned source = 0;
-  /// Of `nn.either`: whether a pin asks for what is made again.
-  bool isPinnedAgain = false;
+  /// Of `nn.either`: what a pin asks for.
+  SourcePin sourcePin = SourcePin::None;
   /// A clone that only choices read, or other such clones.
   bool isOptional = false;
   /// Such a clone, or a choice, that nobody takes.
@@ -166,6 +169,10 @@ public:
   bool hasChoices() const {
     return llvm::any_of(ops, [](const OpNode &op) { return op.isEither(); });
   }
+  /// Whether operand `source` of a choice waited in the host's memory.
+  bool isFromHost(const OpNode &either, unsigned source) const;
+  /// Whether pins let a choice take this operand.
+  bool mayTake(const OpNode &either, unsigned source) const;
   /// Whether a reader may take another value instead.
   bool isChosenOf(unsigned value) const;
   /// Whether all that reads it adds it to what a loop carries, at once.

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "QueueClock.h"
 #include "tandem/Device/HostSpace.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/SPMD/Host.h"
@@ -158,19 +159,55 @@ static void addQueues(ModuleOp module) {
                   ArrayAttr::get(module.getContext(), queues));
 }
 
+static bool isOnQueue(StepOp step, sched::QueueRole role) {
+  return step.getQueue().getRole() == role;
+}
+
+/// What a fetch is moved in front of: the computation before it, but nothing
+/// that makes what it copies.
+static Operation *findEarlier(StepOp fetch) {
+  for (Operation *op = fetch->getPrevNode(); op; op = op->getPrevNode()) {
+    auto step = cast<StepOp>(op);
+    if (spmd::getLoop(step) != spmd::getLoop(fetch) ||
+        llvm::is_contained(getReadSteps(fetch), step))
+      return nullptr;
+    if (isOnQueue(step, sched::QueueRole::Compute))
+      return step;
+  }
+  return nullptr;
+}
+
+/// What waited on the host comes back beside the computation before its reader.
+static void fetchEarly(func::FuncOp function) {
+  sched::QueueAttr queue =
+      sched::getCopyQueue(function.getContext(), sched::kFromHostQueue);
+  for (StepOp step :
+       llvm::make_early_inc_range(function.getBody().front().getOps<StepOp>()))
+    if (step.getQueue() == queue)
+      if (Operation *earlier = findEarlier(step))
+        step->moveBefore(earlier);
+}
+
+static bool hasCopies(func::FuncOp function) {
+  return hasHostArguments(function) ||
+         llvm::any_of(function.getOps<StepOp>(), [](StepOp step) {
+           return isOnQueue(step, sched::QueueRole::Copy);
+         });
+}
+
 void CopyHostPass::runOnOperation() {
   ModuleOp module = getOperation();
   auto step = module.lookupSymbol<func::FuncOp>("step");
-  if (!step || step.isExternal() || !hasHostArguments(step))
+  if (!step || step.isExternal() || !hasCopies(step))
     return;
   const Device &device = sched::getDevice(module);
   if (!findHostSpace(device)) {
-    step.emitError() << "arguments lie on the host ('" << kHostAttrName
-                     << "'), which device '" << device.name
-                     << "' does not copy from: expected device 'cpu' or 'sim'";
+    step.emitError() << "values lie on the host, which device '" << device.name
+                     << "' does not copy from";
     return signalPassFailure();
   }
   addQueues(module);
+  fetchEarly(step);
   if (failed(HostCopier(step).run()))
     signalPassFailure();
 }

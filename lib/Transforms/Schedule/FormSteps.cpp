@@ -9,9 +9,9 @@
 #include "Roles.h"
 #include "Slot.h"
 #include "mlir/IR/IRMapping.h"
-#include "tandem/Dialect/NN/NN.h"
+#include "tandem/Dialect/NN/Host.h"
 #include "tandem/Dialect/SPMD/Ahead.h"
-#include "tandem/Dialect/Sched/Sched.h"
+#include "tandem/Dialect/Sched/Host.h"
 #include "tandem/Transforms/Schedule/Schedule.h"
 #include "tandem/Transforms/StepPass.h"
 #include <map>
@@ -163,13 +163,38 @@ static SmallVector<Value> getReadOutside(ArrayRef<Operation *> ops) {
   return values;
 }
 
+/// A copy cuts a slot's computation. What is sent to the host waits for the
+/// next library call, where kernels end anyway.
+static void delaySends(SmallVectorImpl<Operation *> &ops) {
+  SmallVector<Operation *> placed, sent;
+  for (Operation *op : ops) {
+    bool isRead = isa<nn::FromHostOp>(op) &&
+                  llvm::is_contained(sent, op->getOperand(0).getDefiningOp());
+    if (isa<nn::LibraryOpInterface>(op) || isRead)
+      placed.append(std::exchange(sent, {}));
+    (isa<nn::ToHostOp>(op) ? sent : placed).push_back(op);
+  }
+  placed.append(sent);
+  ops.assign(placed);
+}
+
+/// What a slot of computation begins with that is one step: copies in one
+/// direction, or none.
+static size_t countAlike(ArrayRef<Operation *> ops) {
+  auto isOther = [&](Operation *op) {
+    bool isCopy = nn::isHostCopy(op) || nn::isHostCopy(ops.front());
+    return isCopy && op->getName() != ops.front()->getName();
+  };
+  return llvm::find_if(ops, isOther) - ops.begin();
+}
+
 /// A comm step holds collectives or moves, not both, and one collective that
 /// waits: it begins when its own operand is there. `numAhead` operators begin a
 /// slot of computation that need none of its collectives.
 static size_t getStepSize(const Slot &slot, ArrayRef<Operation *> ops,
                           size_t numAhead) {
   if (slot.lane == Lane::Compute)
-    return numAhead > 0 ? numAhead : ops.size();
+    return countAlike(numAhead > 0 ? ops.take_front(numAhead) : ops);
   bool waits = isWaiting(ops.front());
   bool communicates = isCollective(ops.front());
   size_t size = 1;
@@ -187,16 +212,41 @@ static void takeOrder(Operation *op) {
   setPlanned(op, counted);
 }
 
+/// The queue of the operators that begin with `op`.
+static sched::QueueAttr getQueue(Operation *op, Lane lane) {
+  MLIRContext *context = op->getContext();
+  if (nn::isHostCopy(op))
+    return sched::getCopyQueue(context, isa<nn::FromHostOp>(op)
+                                            ? sched::kFromHostQueue
+                                            : sched::kToHostQueue);
+  auto role = lane == Lane::Compute ? sched::QueueRole::Compute
+                                    : sched::QueueRole::Communication;
+  return sched::QueueAttr::get(context, role, 0);
+}
+
+/// From here on a copy is one of `sched`.
+static void convertCopy(Operation *op) {
+  OpBuilder builder(op);
+  Value value = op->getOperand(0);
+  Operation *copy = isa<nn::FromHostOp>(op)
+                        ? sched::FromHostOp::create(builder, op->getLoc(),
+                                                    value.getType(), value)
+                              .getOperation()
+                        : sched::ToHostOp::create(builder, op->getLoc(),
+                                                  value.getType(), value);
+  setPlanned(copy, getPlanned(op));
+  setLoopOf(copy, op);
+  op->replaceAllUsesWith(copy);
+  op->erase();
+}
+
 void FormStepsPass::fill(OpBuilder &builder, const Slot &slot,
                          ArrayRef<Operation *> ops) {
   SmallVector<Value> values = getReadOutside(ops);
-  auto role = slot.lane == Lane::Compute ? sched::QueueRole::Compute
-                                         : sched::QueueRole::Communication;
   auto step = StepOp::create(
       builder, ops.front()->getLoc(), ValueRange(values).getTypes(),
       sched::EventType::get(builder.getContext()),
-      sched::QueueAttr::get(builder.getContext(), role, 0), slot.stage,
-      slot.strand, ValueRange());
+      getQueue(ops.front(), slot.lane), slot.stage, slot.strand, ValueRange());
   setLoopOf(step, ops.front());
   if (isInTurn(slot))
     editPlanned(step, [&](Planned &planned) { planned.inTurn = {slot.stage}; });
@@ -212,6 +262,9 @@ void FormStepsPass::fill(OpBuilder &builder, const Slot &slot,
       return use.getOwner()->getBlock() != body;
     });
   cloneSources(step);
+  for (Operation *op : ops)
+    if (nn::isHostCopy(op))
+      convertCopy(op);
   builder.setInsertionPointAfter(step);
 }
 
@@ -235,6 +288,9 @@ LogicalResult FormStepsPass::runOnStep(func::FuncOp step) {
   for (auto &[slot, ops] : bySlot)
     if (slot.lane == Lane::Compute && ahead.contains(slot.stage))
       numAhead[slot] = moveAhead(slot, ops);
+  for (auto &[slot, ops] : bySlot)
+    if (llvm::any_of(ops, nn::isHostCopy))
+      delaySends(ops);
   for (auto &[slot, ops] : bySlot)
     for (ArrayRef<Operation *> rest(ops); !rest.empty();) {
       size_t size = getStepSize(slot, rest, std::exchange(numAhead[slot], 0));

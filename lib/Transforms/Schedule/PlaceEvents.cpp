@@ -33,6 +33,7 @@ private:
   void place(StepOp step);
   int64_t getNeeded(StepOp step, unsigned other) const;
   int64_t getLockStep(unsigned queue) const;
+  int64_t getFetchStart(StepOp step, unsigned queue) const;
   int64_t getSent(StepOp step, unsigned other) const;
 
   func::FuncOp function;
@@ -83,15 +84,21 @@ static bool isHostCopyOn(StepOp step, unsigned number) {
   return isOn(step, QueueRole::Copy) && step.getQueue().getNumber() == number;
 }
 
-/// Of a step whose values are copied to the host, all such copies but the last
-/// one: their memory is for its values.
+/// Of a step that computes, all copies to the host before it but the last one:
+/// their memory is for its values.
 int64_t EventPlacer::getSent(StepOp step, unsigned other) const {
   sched::QueueAttr queue = clock.getQueues()[other];
-  bool isSent =
+  bool waits =
       queue == sched::getCopyQueue(step.getContext(), sched::kToHostQueue) &&
-      llvm::any_of(step->getUsers(),
-                   [](Operation *user) { return isa<sched::ToHostOp>(user); });
-  return isSent ? std::max<int64_t>(clock.getCount(other) - 1, 0) : 0;
+      isOn(step, QueueRole::Compute);
+  return waits ? std::max<int64_t>(clock.getCount(other) - 1, 0) : 0;
+}
+
+/// Of a fetch, the step behind which it may begin: the text says that of what
+/// waited on the host for a part of the step.
+int64_t EventPlacer::getFetchStart(StepOp step, unsigned queue) const {
+  return getReadSteps(step).empty() ? getLockStep(queue)
+                                    : clock.getCount(queue);
 }
 
 /// How many steps of the queue `other` must be done before `step`.
@@ -104,7 +111,7 @@ int64_t EventPlacer::getNeeded(StepOp step, unsigned other) const {
   if (computes && !spmd::getPlanned(step).inTurn.empty())
     return clock.getCount(other);
   if (isHostCopyOn(step, sched::kFromHostQueue))
-    return computes ? std::max(needed, getLockStep(other)) : needed;
+    return computes ? std::max(needed, getFetchStart(step, other)) : needed;
   if (isOn(step, QueueRole::Copy))
     return needed;
   needed = std::max(needed, getSent(step, other));

@@ -86,23 +86,17 @@ LogicalResult ScheduleVerifier::verifyBody(StepOp step) {
 /// else.
 LogicalResult ScheduleVerifier::verifyHostReads(Operation *op) {
   bool isFetch = isa<sched::FromHostOp>(op);
+  auto isOnHost = [&](Value value) {
+    return spmd::isOnHost(function, value) || sched::isSentToHost(value);
+  };
   for (Value operand : op->getOperands())
-    if (spmd::isOnHost(function, operand) != isFetch)
+    if (isOnHost(operand) != isFetch)
       return op->emitError()
              << "operator '" << op->getName().getStringRef() << "' reads what "
              << (isFetch ? "does not lie" : "lies") << " on the host ('"
              << spmd::kHostAttrName << "'), expected "
-             << (isFetch ? "an argument that does" : "a copy of it");
+             << (isFetch ? "what does" : "a copy of it");
   return success();
-}
-
-static bool isToHost(Value value) {
-  auto step = value.getDefiningOp<StepOp>();
-  return step && step.getBody()
-                     .front()
-                     .getTerminator()
-                     ->getOperand(cast<OpResult>(value).getResultNumber())
-                     .getDefiningOp<sched::ToHostOp>();
 }
 
 /// A new value lies where the old one does, and what is copied to the host is
@@ -113,7 +107,7 @@ LogicalResult ScheduleVerifier::verifyHostResults() {
     auto updated = nn::getUpdates(function.getResultAttrDict(index));
     bool isOnHost = updated && spmd::isOnHost(function, *updated);
     bool isKept = isOnHost && value == function.getArgument(*updated);
-    if (!isKept && (isOnHost != isToHost(value) ||
+    if (!isKept && (isOnHost != sched::isSentToHost(value) ||
                     (!isOnHost && spmd::isOnHost(function, value))))
       return function.emitError()
              << "result " << index << " lies on the "

@@ -240,7 +240,7 @@ module attributes {sched.queues = [#sched.queue<compute>, #sched.queue<copy>]} {
 module attributes {sched.queues = [#sched.queue<compute>, #sched.queue<copy>]} {
   func.func @on_device(%x: tensor<4xf32>) {
     %a, %e = sched.step on copy stage 0 strand 0 {
-      // expected-error @+1 {{operator 'sched.from_host' reads what does not lie on the host ('spmd.host'), expected an argument that does}}
+      // expected-error @+1 {{operator 'sched.from_host' reads what does not lie on the host ('spmd.host'), expected what does}}
       %0 = sched.from_host %x : tensor<4xf32>
       sched.yield %0 : tensor<4xf32>
     } : tensor<4xf32>

@@ -216,6 +216,8 @@ static std::vector<Case> makeShapeCases() {
        "tensor<{a}xi64>) -> tensor<{a}xi64>",
        {kWide},
        true},
+      {"nn.to_host %0 : (tensor<{a}x{b}xf64>) -> tensor<{a}x{b}xf64>"},
+      {"nn.from_host %0 : (tensor<{a}x{b}xf64>) -> tensor<{a}x{b}xf64>"},
       RESHAPE("{a}x{b}x{c}", "{a}x{b}x{c}"),
       RESHAPE("8x8", "64"),
       RESHAPE("64", "8x8"),

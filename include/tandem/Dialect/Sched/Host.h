@@ -22,6 +22,14 @@ inline QueueAttr getCopyQueue(mlir::MLIRContext *context, unsigned number) {
   return QueueAttr::get(context, QueueRole::Copy, number);
 }
 
+/// On a buffer of a lowered step: it lies in the host's memory. On the module,
+/// the bytes that these take there together.
+inline constexpr llvm::StringLiteral kHostBufferAttrName = "sched.host",
+                                     kHostArenaAttrName = "sched.host_arena";
+
+/// Whether a value of a scheduled step is a copy in the host's memory.
+bool isSentToHost(mlir::Value value);
+
 /// Whether `op` copies from the host or to it.
 inline bool isHostCopy(mlir::Operation *op) {
   return mlir::isa<FromHostOp, ToHostOp>(op);

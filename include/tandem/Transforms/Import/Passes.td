@@ -57,7 +57,15 @@ def OfferRecomputationPass : Pass<"tandem-offer-recomputation", "::mlir::func::F
     wanted, nor does a single number. A view of an argument is cloned without a
     choice, and a reshape for each reader. Where operators have an `nn.id`, what
     is added has numbers behind all of them.
+
+    With `host`, readers may also take a copy that waited in the host's memory
+    (`nn.to_host`, `nn.from_host`), of any value but small ones that the forward
+    pass makes.
   }];
+  let options = [
+    Option<"host", "host", "bool", "false",
+           "Offers copies that wait in the host's memory">,
+  ];
 }
 
 def OfferSavedPass : Pass<"tandem-offer-saved", "::mlir::func::FuncOp"> {

@@ -21,7 +21,7 @@
 #ifndef TANDEM_TRANSFORMS_PLAN_PLAN_H
 #define TANDEM_TRANSFORMS_PLAN_PLAN_H
 
-#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
 #include "tandem/Transforms/PassOptions.h"
 
@@ -39,12 +39,15 @@ inline bool asksAgain(llvm::StringRef pin) {
   return pin.rsplit(':').second.trim() == kAgainPin;
 }
 
-/// What a pin says of a stored tensor in place of forms: it lies in the host's
-/// memory.
+/// What a pin says in place of forms: states lie in the host's memory, values
+/// wait there for the backward pass.
 inline constexpr llvm::StringLiteral kHostPin = "host";
 inline bool asksHost(llvm::StringRef pin) {
   return pin.rsplit(':').second.trim() == kHostPin;
 }
+/// Whether the pin asks that values of the step wait there: it names more than
+/// states.
+bool asksToSend(mlir::func::FuncOp step, llvm::StringRef pin);
 
 /// What the stage says beside the IR that it writes.
 struct PlanResult {

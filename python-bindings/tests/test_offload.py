@@ -1,0 +1,77 @@
+"""Values that wait in the host's memory for the backward pass: the numbers are eager's, and the device holds less."""
+
+import re
+
+import pytest
+import tandem
+from tandem.errors import CompileError
+from test_checkpointed import adam, batches, check_training, loss_fn
+from test_recomputed import compiled, gpt
+
+ON_HOST = [tandem.pin("blocks.*", "host")]
+
+
+def sent_by(step):
+    """The choices of the plan that take what waited on the host."""
+    return len(re.findall(r"nn\.either: host", step.compiled.plan))
+
+
+WAYS = {
+    "preset": dict(mesh="data=1", plan="data-parallel"),
+    "search": dict(mesh="data=1", search="tandem"),
+    "strands": dict(mesh="data=2", plan="zero", micro=2),
+    "tensor-parallel": dict(mesh="data=2,model=2", plan="tensor-parallel"),
+    "accumulate": dict(mesh="data=1", plan="data-parallel", accumulate=2),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_pins_send_values_to_the_host(way):
+    free = compiled(**WAYS[way])
+    step = check_training(gpt(), loss_fn, batches(3), pins=ON_HOST, **WAYS[way])
+    assert sent_by(step) > 0 and sent_by(free) == 0
+    assert step.program.pinned_bytes(0) > 0 == free.program.pinned_bytes(0)
+    assert step.program.held_bytes(0) < free.program.held_bytes(0)
+
+
+def test_copies_are_on_queues_of_their_own():
+    step = compiled(pins=ON_HOST, **WAYS["preset"])
+    lines = [line for line in str(step.program).splitlines() if "_host'" in line]
+    assert {line.split()[1] for line in lines if "'from_host'" in line} == {"copy"}
+    assert {line.split()[1] for line in lines if "'to_host'" in line} == {"copy[1]"}
+
+
+def test_a_limit_sends_values_to_the_host():
+    """Without memory of the host, values are made again."""
+    options = dict(mesh="data=1", search="tandem")
+    free = compiled(**options)
+    memory = int(0.8 * free.program.held_bytes(0))
+    again = compiled(memory=memory, **options)
+    step = check_training(gpt(), loss_fn, batches(3), memory=memory, host_memory="1GB", **options)
+    assert sent_by(again) == 0 < sent_by(step)
+    assert step.program.held_bytes(0) <= memory
+
+
+def test_what_the_host_lacks_is_said():
+    with pytest.raises(
+        CompileError, match=r"on the host of a rank, .* more than the limit of 1 kB"
+    ):
+        compiled(pins=ON_HOST, host_memory="1kB", **WAYS["preset"])
+    with pytest.raises(CompileError, match=r"matches no state of the optimizer and no parameter"):
+        compiled(pins=[tandem.pin("none.*", "host")], **WAYS["preset"])
+
+
+def test_plans_of_what_waits_on_the_host_are_read_again(tmp_path):
+    step = compiled(pins=ON_HOST, **WAYS["preset"])
+    path = tmp_path / "plan.txt"
+    path.write_text(step.compiled.plan)
+    model = gpt()
+    same = tandem.compile(
+        model, loss_fn, adam(model), batches(1)[0], plan=str(path), host_memory="1GB"
+    )
+    assert same.program.held_bytes(0) == step.program.held_bytes(0)
+    path.write_text(step.compiled.plan.replace("nn.either: host", "nn.either: again", 1))
+    with pytest.raises(CompileError, match=r"takes 'again \d', expected 'host \d'"):
+        tandem.compile(
+            model, loss_fn, adam(model), batches(1)[0], plan=str(path), host_memory="1GB"
+        )
