@@ -20,6 +20,7 @@
 #include "tandem/Analysis/Loops.h"
 #include "tandem/Analysis/TensorType.h"
 #include "tandem/Dialect/NN/NN.h"
+#include "tandem/Dialect/SPMD/Host.h"
 
 using namespace mlir;
 using namespace tandem;
@@ -418,7 +419,8 @@ NamedAttrList describe(Builder &builder, nn::Role role, const Twine &name) {
 NamedAttrList keepFacts(DictionaryAttr attributes) {
   NamedAttrList kept;
   if (attributes)
-    for (StringRef name : {nn::kRoleAttrName, nn::kNameAttrName})
+    for (StringRef name :
+         {nn::kRoleAttrName, nn::kNameAttrName, nn::kOfAttrName, kHostAttrName})
       if (Attribute value = attributes.get(name))
         kept.set(name, value);
   return kept;
