@@ -42,8 +42,9 @@ Device describe(std::string_view name) {
       .name = name,
       // A stream each.
       .queues = {rt::QueueRole::Compute, rt::QueueRole::Communication},
-      // What the driver promises of each allocation.
-      .memorySpaces = {{"device", rt::MemoryKind::Device, 256}},
+      // What the driver promises of each allocation; what it pins of the host.
+      .memorySpaces = {{"device", rt::MemoryKind::Device, 256},
+                       {"pinned", rt::MemoryKind::Pinned, 256}},
       .fusion = {.maxOperators = 64, .maxColumns = 1 << 16},
       // Threads have no stack of ours, and no vectors.
       .kernels = {.maxStackBytes = 0,

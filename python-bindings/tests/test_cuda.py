@@ -64,6 +64,8 @@ CASES = {
         ["--mesh", "pipe=2,data=2", "--accumulate", "4", "--order", "interleaved"],
     ),
     "gpt-4-zero-duplex": ("gpt", ["--mesh", "data=4", "--plan", "zero", "--micro", "2"]),
+    "gpt-values-on-the-host": ("gpt", ["--pin", "layers.*:host"]),
+    "gpt-2-all-on-the-host": ("gpt", ["--mesh", "data=2", "--micro", "2", "--pin", "*:host"]),
     "gpt-2x2-tensor-parallel": ("gpt", ["--mesh", "data=2,model=2", "--plan", "tensor-parallel"]),
 }
 
@@ -281,6 +283,13 @@ def test_what_is_missing_is_said(variables, expected, tmp_path):
     done = tool("tandem-run", program, "--steps", "1", **variables)
     assert done.returncode == 1
     assert expected in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_what_cannot_be_pinned_is_said(tmp_path):
+    program = compiled(exported(tmp_path, "gpt"), "--pin", "layers.*:host")
+    done = tool("tandem-run", program, "--steps", "1", TANDEM_EMULATED_PINNED="1000")
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert "bytes of the host" in done.stderr and "ulimit -l" in done.stderr
 
 
 TRAIN = """

@@ -94,13 +94,20 @@ Session::~Session() = default;
 /// session's own, and for what its executor holds.
 int64_t Session::Impl::bytesToAllocate(const Place &place) const {
   int64_t bytes = 0;
+  // What is pinned takes of the host's memory, which may be the device's.
+  auto counts = [&](uint32_t space) {
+    return program.memorySpaces[0].kind == MemoryKind::Host ||
+           !isPinned(program, space);
+  };
   for (int64_t rank : place.job.ranks) {
-    bytes += heldBytes(program, rank) + pinnedBytes(program, rank);
+    bytes += heldBytes(program, rank);
+    if (program.memorySpaces[0].kind == MemoryKind::Host)
+      bytes += pinnedBytes(program, rank);
     for (const Whole &whole : arguments)
       if (values().entries.contains({whole.role, whole.name}))
         for (uint32_t member : whole.members)
           if (const Argument &stored = program.arguments[member];
-              holds(program, stored.form, rank))
+              counts(stored.memorySpace) && holds(program, stored.form, rank))
             bytes -= localBytes(stored);
   }
   return bytes;

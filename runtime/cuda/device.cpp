@@ -48,7 +48,7 @@ CudaDevice::allocate(int64_t, const MemorySpace &space, int64_t bytes) {
   cuda::Present present(*gpu);
   if (!present.ok())
     return present.status();
-  Expected<cuda::Memory> memory = cuda::Memory::allocate(gpu, bytes);
+  Expected<cuda::Memory> memory = cuda::allocateIn(space, gpu, bytes);
   if (!memory.ok())
     return memory.status();
   if (bytes > 0) {

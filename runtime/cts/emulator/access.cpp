@@ -28,7 +28,9 @@ struct Allocation {
 
 std::mutex mutex;
 std::map<uint64_t, Allocation> allocations; ///< By the host's address.
-size_t used = 0;
+/// Of the host, from which and to which the GPU copies.
+std::map<uint64_t, size_t> pinned;
+size_t used = 0, usedOfHost = 0;
 
 size_t capacity() {
   return size_t(setting("TANDEM_EMULATED_MEMORY", int64_t(1) << 34));
@@ -81,6 +83,39 @@ void releaseAll(CUdevice device) {
     release(address);
 }
 
+void *pin(size_t bytes) {
+  std::lock_guard lock(mutex);
+  int64_t limit = setting("TANDEM_EMULATED_PINNED", int64_t(1) << 40);
+  void *start =
+      usedOfHost + bytes <= size_t(limit) ? std::malloc(bytes) : nullptr;
+  if (start) {
+    pinned[uint64_t(start)] = bytes;
+    usedOfHost += bytes;
+  }
+  return start;
+}
+
+void unpin(void *start) {
+  std::lock_guard lock(mutex);
+  if (auto found = pinned.find(uint64_t(start)); found != pinned.end()) {
+    usedOfHost -= found->second;
+    pinned.erase(found);
+  }
+  std::free(start);
+}
+
+/// The same bytes, where they are of the host.
+static char *pinnedOf(CUdeviceptr address, size_t bytes) {
+  auto above = pinned.upper_bound(address);
+  if (above == pinned.begin())
+    return nullptr;
+  auto [start, size] = *std::prev(above);
+  uint64_t offset = address - start;
+  return offset <= size && bytes <= size - offset
+             ? reinterpret_cast<char *>(address)
+             : nullptr;
+}
+
 void getMemory(size_t &free, size_t &total) {
   std::lock_guard lock(mutex);
   total = capacity();
@@ -89,6 +124,8 @@ void getMemory(size_t &free, size_t &total) {
 
 char *hostOf(CUdeviceptr address, size_t bytes, std::string *why) {
   std::lock_guard lock(mutex);
+  if (char *host = pinnedOf(address, bytes))
+    return host;
   uint64_t place = address & ~kTag;
   auto above = allocations.upper_bound(place);
   bool isKnown = (address & kTag) && above != allocations.begin();

@@ -229,11 +229,11 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
   return emulated::release(address);
 }
 CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned) {
-  *memory = std::malloc(bytes);
+  *memory = emulated::pin(bytes);
   return *memory ? kSuccess : kOutOfMemory;
 }
 CUresult cuMemFreeHost(void *memory) {
-  std::free(memory);
+  emulated::unpin(memory);
   return kSuccess;
 }
 

@@ -54,6 +54,10 @@ CUresult release(CUdeviceptr address);
 /// All of the device's, as when its context goes.
 void releaseAll(CUdevice device);
 void getMemory(size_t &free, size_t &total);
+/// Memory of the host that the GPU copies from and to at its own address; null
+/// above TANDEM_EMULATED_PINNED bytes in all.
+void *pin(size_t bytes);
+void unpin(void *start);
 /// The host's address of bytes on the device; null, with a text, where these
 /// are not all of one allocation.
 TANDEM_EXPORT char *hostOf(CUdeviceptr address, size_t bytes,

@@ -15,6 +15,7 @@
 #include <dlfcn.h>
 #include <fstream>
 #include <iterator>
+#include <sys/resource.h>
 #include <utility>
 
 /// Written by CMake: PTX of kernels/, each with a zero behind it; none where no
@@ -324,19 +325,55 @@ Expected<Memory> Memory::allocate(std::shared_ptr<Gpu> gpu, int64_t bytes) {
   return memory;
 }
 
+/// What the system lets a process pin, and how to raise it.
+static std::string describePinLimit() {
+  rlimit limit = {};
+  bool isLimited =
+      getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  return concat("the limit of locked memory is ",
+                isLimited ? concat(limit.rlim_cur, " bytes")
+                          : std::string("none"),
+                ", expected more memory of the host, a higher limit (ulimit "
+                "-l, LimitMEMLOCK=, --ulimit memlock=-1), or less on the host");
+}
+
+/// With unified addresses, which all GPUs with 64 bits have, the GPU copies
+/// from and to the host's own address.
+Expected<Memory> Memory::pin(std::shared_ptr<Gpu> gpu, int64_t bytes) {
+  Memory memory;
+  void *start = nullptr;
+  size_t needed = size_t(std::max<int64_t>(bytes, 1));
+  CUresult result = gpu->driver.memHostAlloc(&start, needed, 0);
+  if (Status status =
+          gpu->check(result, concat("pin ", bytes, " bytes of the host"));
+      !status.ok())
+    return errorOf(status.message(), ": ", describePinLimit());
+  memory.start = CUdeviceptr(reinterpret_cast<uintptr_t>(start));
+  memory.isPinned = true;
+  memory.gpu = std::move(gpu);
+  return memory;
+}
+
 Memory::Memory(Memory &&other) noexcept
-    : gpu(std::move(other.gpu)), start(std::exchange(other.start, 0)) {}
+    : gpu(std::move(other.gpu)), start(std::exchange(other.start, 0)),
+      isPinned(other.isPinned) {}
 
 Memory &Memory::operator=(Memory &&other) noexcept {
   std::swap(gpu, other.gpu);
   std::swap(start, other.start);
+  std::swap(isPinned, other.isPinned);
   return *this;
 }
 
 Memory::~Memory() {
   if (!gpu || !start)
     return;
-  if (Present present(*gpu); present.ok())
+  Present present(*gpu);
+  if (!present.ok())
+    return;
+  if (isPinned)
+    gpu->driver.memFreeHost(reinterpret_cast<void *>(uintptr_t(start)));
+  else
     gpu->driver.memFree(start);
 }
 

@@ -114,10 +114,12 @@ private:
   Status entered;
 };
 
-/// Memory of the GPU, freed with this. Not set to anything.
+/// Memory of the GPU, or pinned memory of the host at the GPU's address, freed
+/// with this. Not set to anything.
 class Memory {
 public:
   static Expected<Memory> allocate(std::shared_ptr<Gpu> gpu, int64_t bytes);
+  static Expected<Memory> pin(std::shared_ptr<Gpu> gpu, int64_t bytes);
   Memory() = default;
   Memory(Memory &&other) noexcept;
   Memory &operator=(Memory &&other) noexcept;
@@ -130,6 +132,7 @@ public:
 private:
   std::shared_ptr<Gpu> gpu;
   CUdeviceptr start = 0;
+  bool isPinned = false;
 };
 
 /// Memory of the host from which and to which the GPU copies by itself.

@@ -13,11 +13,18 @@
 namespace tandem::rt::cuda {
 
 Status checkMemorySpace(const MemorySpace &space) {
-  if (space.kind == MemoryKind::Device)
+  if (space.kind == MemoryKind::Device || space.kind == MemoryKind::Pinned)
     return Status::success();
   return errorOf("memory space '", space.name, "' is of kind ",
                  memoryKindName(space.kind),
-                 ", expected device, which a GPU has");
+                 ", expected device or pinned, which a GPU has");
+}
+
+Expected<Memory> allocateIn(const MemorySpace &space, std::shared_ptr<Gpu> gpu,
+                            int64_t bytes) {
+  return space.kind == MemoryKind::Pinned
+             ? Memory::pin(std::move(gpu), bytes)
+             : Memory::allocate(std::move(gpu), bytes);
 }
 
 Status GpuBuffer::copyBlock(const Block &block, int64_t width,
@@ -57,19 +64,21 @@ Expected<RankMemory> RankMemory::allocate(const ExecutorContext &context,
   memory.arguments = addresses(context.arguments, place);
   memory.results = addresses(context.results, place);
   Status status;
-  auto allocateInto = [&](std::vector<Memory> &list, int64_t bytes) {
+  auto allocateInto = [&](std::vector<Memory> &list, int64_t bytes,
+                          uint32_t space) {
     if (!status.ok())
       return;
-    Expected<Memory> made = Memory::allocate(gpu, bytes);
+    Expected<Memory> made = allocateIn(program.memorySpaces[space], gpu, bytes);
     if ((status = made.status()).ok())
       list.push_back(std::move(*made));
   };
   const RankProgram &rankProgram =
       program.rankPrograms[program.rankToProgram[size_t(memory.rank)]];
   for (const Arena &arena : rankProgram.arenas)
-    allocateInto(memory.arenas, arena.bytes);
+    allocateInto(memory.arenas, arena.bytes, arena.memorySpace);
   for (const Constant &constant : program.constants) {
-    allocateInto(memory.constants, int64_t(constant.data.size()));
+    allocateInto(memory.constants, int64_t(constant.data.size()),
+                 constant.memorySpace);
     if (status.ok())
       status = memory.constants.back().copyIn(0, constant.data.data(),
                                               constant.data.size());

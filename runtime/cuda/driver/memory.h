@@ -16,8 +16,12 @@
 
 namespace tandem::rt::cuda {
 
-/// Whether the GPU has memory of the kind that `space` is of.
+/// Whether the GPU has memory of the kind that `space` is of, or copies from
+/// it.
 Status checkMemorySpace(const MemorySpace &space);
+/// Of that kind.
+Expected<Memory> allocateIn(const MemorySpace &space, std::shared_ptr<Gpu> gpu,
+                            int64_t bytes);
 
 /// Memory of a GPU as values see it.
 class GpuBuffer final : public Buffer {
