@@ -11,6 +11,7 @@
 
 #include "tandem_rt/trace.h"
 
+#include <functional>
 #include <memory>
 
 namespace tandem::rt {
@@ -33,8 +34,10 @@ public:
   /// One end of a transfer between two members: `data` is read where it sends,
   /// else written. The n-th send meets the n-th receive, with as many bytes.
   /// Blocks, asleep, until the source is free, or the destination complete.
-  /// Fails at both ends after Fabric::abort().
-  virtual Status transfer(bool sends, void *data, size_t bytes) = 0;
+  /// Fails at both ends after Fabric::abort(). Calls `moves`, if there is one,
+  /// when the other end is there: from then on nothing else is waited for.
+  virtual Status transfer(bool sends, void *data, size_t bytes,
+                          const std::function<void()> &moves = {}) = 0;
 };
 
 /// Connects the ranks of a job, which may be of several processes.

@@ -440,7 +440,7 @@ Program Decoder::decode(const fbs::Program &file) {
   program.queues = list(file.queues(), [&](const fbs::Queue &queue) {
     return Queue{
         enumeration<QueueRole>(queue.role(), kNumQueueRoles, "queue role"),
-        text(queue.name())};
+        text(queue.name()), queue.yields()};
   });
   program.memorySpaces =
       list(file.memory_spaces(), [&](const fbs::MemorySpace &space) {

@@ -221,7 +221,8 @@ void Printer::header() {
   static constexpr const char *kRoles[] = {"compute", "communication", "copy"};
   for (size_t i = 0; i < program.queues.size(); ++i)
     line("queue ", i, " ", program.queues[i].name, " for ",
-         kRoles[size_t(program.queues[i].role)]);
+         kRoles[size_t(program.queues[i].role)],
+         program.queues[i].yields ? ", transfers first" : "");
   for (size_t i = 0; i < program.memorySpaces.size(); ++i) {
     const MemorySpace &space = program.memorySpaces[i];
     line("memory space ", i, " ", space.name, " of kind ",

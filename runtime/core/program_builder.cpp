@@ -20,16 +20,16 @@ ProgramBuilder::ProgramBuilder(std::vector<Axis> mesh, int64_t micro) {
   program.rankToProgram.assign(size_t(program.numRanks()), 0);
 }
 
-uint32_t ProgramBuilder::addQueue(QueueRole role, std::string name) {
-  program.queues.push_back({role, std::move(name)});
+uint32_t ProgramBuilder::addQueue(QueueRole role, std::string name, bool yields) {
+  program.queues.push_back({role, std::move(name), yields});
   return uint32_t(program.queues.size() - 1);
 }
 
-uint32_t ProgramBuilder::commQueue(const std::string &name) {
+uint32_t ProgramBuilder::commQueue(const std::string &name, bool yields) {
   for (uint32_t queue = 0; queue < program.queues.size(); ++queue)
     if (program.queues[queue].name == name)
       return queue;
-  return addQueue(QueueRole::Communication, name);
+  return addQueue(QueueRole::Communication, name, yields);
 }
 
 uint32_t ProgramBuilder::addMemorySpace(MemorySpace space) {

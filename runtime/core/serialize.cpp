@@ -80,7 +80,8 @@ Encoder::terms(const std::vector<CoordinateTerm> &items) {
 
 Vector<Offset<fbs::Queue>> Encoder::queues(const std::vector<Queue> &items) {
   return list(items, [&](const Queue &queue) {
-    return fbs::CreateQueue(b, uint8_t(queue.role), text(queue.name));
+    return fbs::CreateQueue(b, uint8_t(queue.role), text(queue.name),
+                            queue.yields);
   });
 }
 

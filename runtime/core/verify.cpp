@@ -43,9 +43,14 @@ Status verifyMesh(const Program &program) {
 
 Status verifyQueues(const Program &program) {
   std::set<std::string> names;
-  for (const Queue &queue : program.queues)
+  for (const Queue &queue : program.queues) {
     if (!names.insert(queue.name).second)
       return errorOf("program has two queues named '", queue.name, "'");
+    if (queue.yields && queue.role != QueueRole::Communication)
+      return errorOf("queue '", queue.name,
+                     "' lets transfers go first, expected one that "
+                     "communicates");
+  }
   return Status::success();
 }
 

@@ -93,6 +93,7 @@ private:
   const std::shared_ptr<Fabric> fabric;
   std::vector<std::unique_ptr<LoadedCode>> code;
   cpu::ProductWays ways;
+  cpu::RightOfWay rightOfWay;
   std::vector<std::unique_ptr<Rank>> ranks;
   std::vector<Worker> workers;
   std::vector<std::thread> threads; ///< Of all workers but the first.
@@ -150,6 +151,7 @@ Status CpuExecutor::prepareRank(size_t place) {
                         code,
                         *fabric,
                         rank.events,
+                        rightOfWay,
                         options.threads,
                         &ways,
                         rank.crew.get(),

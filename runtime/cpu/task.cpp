@@ -104,19 +104,23 @@ private:
 
 class CollectiveTask final : public Task {
 public:
+  /// `way`: where transfers go first, else null.
   CollectiveTask(const TaskContext &context, const Collective &op,
-                 std::unique_ptr<Communicator> communicator)
-      : op(op), communicator(std::move(communicator)),
+                 RightOfWay *way, std::unique_ptr<Communicator> communicator)
+      : op(op), way(way), communicator(std::move(communicator)),
         source(context.memory.address(op.source)),
         destination(context.memory.address(op.destination)) {}
 
   Status run(int64_t iteration) override {
+    if (way)
+      way->await();
     return communicator->run(op, source.at(iteration),
                              destination.at(iteration));
   }
 
 private:
   const Collective &op;
+  RightOfWay *const way;
   std::unique_ptr<Communicator> communicator;
   Address source, destination;
 };
@@ -125,17 +129,25 @@ class TransferTask final : public Task {
 public:
   TransferTask(const TaskContext &context, const Transfer &op, bool sends,
                std::unique_ptr<Communicator> communicator)
-      : communicator(std::move(communicator)), sends(sends),
-        buffer(sends ? op.source : op.destination),
+      : communicator(std::move(communicator)), way(context.rightOfWay),
+        sends(sends), buffer(sends ? op.source : op.destination),
         address(context.memory.address(buffer)) {}
 
   Status run(int64_t iteration) override {
-    return communicator->transfer(sends, address.at(iteration),
-                                  size_t(buffer.bytes));
+    bool isMoving = false;
+    Status status = communicator->transfer(sends, address.at(iteration),
+                                           size_t(buffer.bytes), [&] {
+                                             isMoving = true;
+                                             way.beginTransfer();
+                                           });
+    if (isMoving)
+      way.endTransfer();
+    return status;
   }
 
 private:
   std::unique_ptr<Communicator> communicator;
+  RightOfWay &way;
   const bool sends;
   const BufferRef &buffer;
   Address address;
@@ -251,7 +263,10 @@ struct Maker {
     auto communicator = connect(op.axes);
     if (!communicator.ok())
       return communicator.status();
-    return make<CollectiveTask>(context, op, std::move(*communicator));
+    RightOfWay *way = context.program.queues[command.queue].yields
+                          ? &context.rightOfWay
+                          : nullptr;
+    return make<CollectiveTask>(context, op, way, std::move(*communicator));
   }
   Made operator()(const Transfer &op) const {
     auto [from, to] = context.program.ends(op, context.rank);

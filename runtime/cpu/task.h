@@ -15,6 +15,7 @@
 #include "cpu/events.h"
 #include "cpu/memory.h"
 #include "cpu/product_ways.h"
+#include "cpu/right_of_way.h"
 
 namespace tandem::rt::cpu {
 
@@ -35,6 +36,7 @@ struct TaskContext {
   const std::vector<std::unique_ptr<LoadedCode>> &code;
   Fabric &fabric;
   EventBoard &events;
+  RightOfWay &rightOfWay;
   int threads; ///< Cores that libraries may use.
   /// Null: all are plain.
   const ProductWays *ways = nullptr;

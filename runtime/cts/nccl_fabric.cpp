@@ -56,7 +56,8 @@ public:
     return connected([&] { return move(op, source, destination); });
   }
 
-  Status transfer(bool sends, void *data, size_t bytes) override {
+  Status transfer(bool sends, void *data, size_t bytes,
+                  const std::function<void()> &) override {
     return connected([&] { return give(sends, data, bytes); });
   }
 

@@ -468,9 +468,9 @@ TEST(Load, SaysWhatIsWrong) {
   size_t root = load(bytes, 0, uint32_t());
   size_t vtable = size_t(int64_t(root) - load(bytes, root, int32_t()));
   Bytes newer = bytes;
-  newer[root + load(bytes, vtable + 4, uint16_t())] = 6;
+  newer[root + load(bytes, vtable + 4, uint16_t())] = 7;
   expectError(loadProgram(newer).status(),
-              "program has version 6, this runtime reads version 5");
+              "program has version 7, this runtime reads version 6");
   Bytes flipped = bytes;
   flipped[flipped.size() - 3] ^= 4;
   expectError(loadProgram(flipped).status(), "content hash is ");

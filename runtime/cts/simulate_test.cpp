@@ -211,6 +211,48 @@ TEST(Simulate, TransfersAreBuffered) {
   EXPECT_EQ(times[1], std::pair(int64_t(50000), int64_t(50000)));
 }
 
+/// A sum in pieces of 20 us, and a transfer that begins at 30 and takes as long
+/// alone: half of the link until the piece at hand ends, and then all.
+TEST(Simulate, PiecesOfSumsYieldToTransfers) {
+  TimelineBuilder b(4);
+  TimelineHead &head = b.timeline.head;
+  head.mesh = {{"pipe", 2}, {"data", 2}};
+  head.queues.push_back({QueueRole::Communication, "sums", true});
+  head.rankPrograms.resize(2);
+  head.rankToProgram = {0, 0, 1, 1};
+  for (int i = 0; i < 4; ++i)
+    b.collective("piece", 2);
+  for (TimelineCommand &piece : head.rankPrograms[0])
+    piece.axes = {1};
+  b.compute("first");
+  b.sync(kCompute, kComm);
+  TimelineCommand transfer{.id = 99,
+                           .name = "transfer",
+                           .queue = kComm,
+                           .role = CommandRole::Communicate,
+                           .axes = {0},
+                           .from = 0,
+                           .to = 1};
+  for (auto &commands : head.rankPrograms)
+    commands.push_back(transfer);
+  auto endsOf = [&] {
+    Expected<Simulated> simulated = simulate(head, Nodes(head, 1, 30, 20));
+    EXPECT_OK(simulated.status());
+    std::map<std::string, std::vector<int64_t>> ends;
+    for (const TraceEvent &event : simulated->timeline.events)
+      if (event.rank == 0)
+        ends[simulated->timeline.head[event].name].push_back(event.end / 1000);
+    return ends;
+  };
+  auto ends = endsOf();
+  EXPECT_EQ(ends["transfer"], std::vector<int64_t>{60});
+  EXPECT_EQ(ends["piece"], (std::vector<int64_t>{20, 50, 80, 100}));
+  head.queues[2].yields = false;
+  ends = endsOf();
+  EXPECT_EQ(ends["transfer"], std::vector<int64_t>{70});
+  EXPECT_EQ(ends["piece"], (std::vector<int64_t>{20, 50, 80, 100}));
+}
+
 TEST(Simulate, MemoryIsInUseUntilItsLastReader) {
   ProgramBuilder b({{"data", 1}});
   b.setArena(64);

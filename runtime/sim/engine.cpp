@@ -72,7 +72,7 @@ struct Channel {
 struct Job {
   std::vector<uint32_t> queues = {}; ///< Whose commands end with it.
   uint32_t channel = kNone;          ///< None: it computes.
-  bool isLatent = false;
+  bool isLatent = false, isTransfer = false;
   Movement movement = {};
   size_t phase = 0;
   double share = 0;         ///< Speed beside no computation.
@@ -97,7 +97,8 @@ public:
          const SimulationOptions &options)
       : head(head), machine(machine), options(options),
         jitter(options.seed, options.jitter),
-        folding(foldRanks(head, machine, options)), shares(machine.numLinks) {}
+        folding(foldRanks(head, machine, options)), shares(machine.numLinks),
+        transfersOver(machine.numLinks) {}
   Expected<Simulated> run();
 
 private:
@@ -110,6 +111,8 @@ private:
   bool wait(uint32_t queue, const TimelineCommand &command);
   bool compute(uint32_t queue);
   bool arrive(uint32_t queue, const TimelineCommand &command);
+  bool isFree(const Channel &channel) const;
+  void countTransfer(const Job &job, int change);
   bool receive(uint32_t queue, Channel &channel);
   void end(uint32_t queue);
 
@@ -149,6 +152,9 @@ private:
   std::map<int64_t, uint32_t> indices; ///< Of simulated ranks.
   std::vector<QueueState> queues;
   std::vector<uint32_t> ready; ///< Queues that may begin a command.
+  /// By link, transfers that move over it, and channels that wait for them.
+  std::vector<int> transfersOver;
+  std::vector<uint32_t> yielding;
 
   std::vector<Channel> channels;
   using ChannelKey =
@@ -323,8 +329,27 @@ uint32_t Engine::channelOf(uint32_t queue, const TimelineCommand &command) {
   return known;
 }
 
-/// A collective begins when the last member has come. A transfer begins with
-/// its sender; what it brings is kept until it is received.
+/// Whether no transfer moves over a link of a member.
+bool Engine::isFree(const Channel &channel) const {
+  return std::none_of(
+      channel.ranks.begin(), channel.ranks.end(), [&](uint32_t rank) {
+        std::vector<uint32_t> links = machine.linksOf(ranks[rank].number);
+        return std::any_of(links.begin(), links.end(), [&](uint32_t link) {
+          return transfersOver[folding.firstLink[link]] > 0;
+        });
+      });
+}
+
+void Engine::countTransfer(const Job &job, int change) {
+  for (const auto &phase : job.movement.phases)
+    for (const LinkUse &use : phase)
+      if (use.link != kOwnLink)
+        transfersOver[folding.firstLink[use.link]] += change;
+}
+
+/// A collective begins when the last member has come, and on a queue that
+/// yields when no transfer moves. A transfer begins with its sender; what it
+/// brings is kept until it is received.
 bool Engine::arrive(uint32_t number, const TimelineCommand &command) {
   QueueState &queue = queues[number];
   uint32_t found = channelOf(number, command);
@@ -334,7 +359,11 @@ bool Engine::arrive(uint32_t number, const TimelineCommand &command) {
     return receive(number, channel);
   queue.isBusy = true;
   channel.come.push_back(number);
-  if (command.isTransfer() || channel.come.size() == channel.ranks.size())
+  if (!command.isTransfer() && channel.come.size() < channel.ranks.size())
+    return false;
+  if (head.queues[command.queue].yields && !isFree(channel))
+    yielding.push_back(found);
+  else
     move(found);
   return false;
 }
@@ -363,6 +392,9 @@ void Engine::move(uint32_t number) {
     for (LinkUse &use : phase)
       use.seconds *= factor;
   job.left = job.movement.latency;
+  job.isTransfer = at(queues[job.queues.front()]).isTransfer();
+  if (job.isTransfer)
+    countTransfer(job, 1);
   uint32_t added = addJob(std::move(job));
   setDirty(added);
   if (!(jobs[added].left > 0))
@@ -507,12 +539,22 @@ void Engine::endJob(uint32_t number) {
     if (uint32_t queue = std::exchange(channel.receiver, kNone); queue != kNone)
       ++channel.received, job.queues.push_back(queue);
   }
+  bool wasTransfer = job.isTransfer;
+  if (wasTransfer)
+    countTransfer(job, -1);
   for (uint32_t queue : std::exchange(job.queues, {})) {
     end(queue);
     ready.push_back(queue);
   }
   ++job.version;
   freeJobs.push_back(number);
+  // What has waited may add jobs.
+  if (wasTransfer)
+    for (uint32_t waiting : std::exchange(yielding, {}))
+      if (isFree(channels[waiting]))
+        move(waiting);
+      else
+        yielding.push_back(waiting);
 }
 
 //===----------------------------------------------------------------------===//

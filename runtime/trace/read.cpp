@@ -101,18 +101,18 @@ void TimelineReader::addEvent(const json &object) {
 }
 
 void TimelineReader::readQueues(Fields &fields) {
-  forEach(
-      fields.list("queues"), "queue",
-      [&](const json &object, const std::string &what) {
-        Fields own(object, what, status);
-        auto role = std::find(trace::kRoleNames.begin(),
-                              trace::kRoleNames.end(), own.text("role"));
-        if (role == trace::kRoleNames.end())
-          return own.fail("role", own.get("role"),
-                          "compute, communication or copy");
-        result.head.queues.push_back(
-            {QueueRole(role - trace::kRoleNames.begin()), own.text("name")});
-      });
+  forEach(fields.list("queues"), "queue",
+          [&](const json &object, const std::string &what) {
+            Fields own(object, what, status);
+            auto role = std::find(trace::kRoleNames.begin(),
+                                  trace::kRoleNames.end(), own.text("role"));
+            if (role == trace::kRoleNames.end())
+              return own.fail("role", own.get("role"),
+                              "compute, communication or copy");
+            result.head.queues.push_back(
+                {QueueRole(role - trace::kRoleNames.begin()), own.text("name"),
+                 object.value("yields", json()) == true});
+          });
 }
 
 void TimelineReader::readEnds(Fields &fields, TimelineCommand &command) {

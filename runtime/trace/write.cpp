@@ -53,9 +53,12 @@ json describe(const TimelineHead &head) {
   json programs = json::array(), clocks = json::array();
   for (const Axis &axis : head.mesh)
     mesh.push_back({axis.name, axis.size});
-  for (const Queue &queue : head.queues)
+  for (const Queue &queue : head.queues) {
     queues.push_back({{"name", queue.name},
                       {"role", trace::kRoleNames[size_t(queue.role)]}});
+    if (queue.yields)
+      queues.back()["yields"] = true;
+  }
   for (const std::vector<TimelineCommand> &program : head.rankPrograms) {
     programs.push_back(json::array());
     for (const TimelineCommand &command : program)

@@ -33,7 +33,8 @@ public:
 
   Status run(const Collective &op, const void *source,
              void *destination) override;
-  Status transfer(bool sends, void *data, size_t bytes) override;
+  Status transfer(bool sends, void *data, size_t bytes,
+                  const std::function<void()> &moves) override;
 
 private:
   GlooFabric &fabric;
@@ -105,9 +106,10 @@ Status GlooCommunicator::run(const Collective &op, const void *source,
   return status;
 }
 
-Status GlooCommunicator::transfer(bool sends, void *data, size_t bytes) {
+Status GlooCommunicator::transfer(bool sends, void *data, size_t bytes,
+                                  const std::function<void()> &moves) {
   std::optional<int64_t> missed;
-  Status status = group->transfer(sends, data, bytes, missed);
+  Status status = group->transfer(sends, data, bytes, moves, missed);
   fabric.noteMissed(missed);
   return status;
 }

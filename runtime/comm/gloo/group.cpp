@@ -162,8 +162,10 @@ Status Group::exchangeAll(std::optional<int64_t> &missed) {
 
 /// Straight from and into the buffers.
 Status Group::transfer(bool sends, void *data, size_t bytes,
+                       const std::function<void()> &moves,
                        std::optional<int64_t> &missed) {
-  constexpr size_t kPiece = 256 << 10, kWindow = 2;
+  constexpr size_t kPiece = 256 << 10, kFirst = 64, kWindow = 2;
+  size_t first = std::min(bytes, kFirst);
   {
     std::lock_guard lock(mutex);
     if (aborted)
@@ -173,23 +175,33 @@ Status Group::transfer(bool sends, void *data, size_t bytes,
   Row row{*links,
           places.processes[1 - places.self],
           slots + uint64_t(Lane::Data),
-          (bytes + kPiece - 1) / kPiece,
+          (bytes > 0) + (bytes - first + kPiece - 1) / kPiece,
           kWindow,
           int64_t(kPiece)};
   auto piece = [&](size_t k) {
-    return Inbox::Room{static_cast<char *>(data) + k * kPiece,
-                       std::min(kPiece, bytes - k * kPiece)};
+    size_t begin = k == 0 ? 0 : first + (k - 1) * kPiece;
+    size_t end = k == 0 ? first : std::min(bytes, begin + kPiece);
+    return Inbox::Room{static_cast<char *>(data) + begin, end - begin};
+  };
+  auto start = [&](size_t k) {
+    if (k == 0 && moves)
+      moves();
   };
   try {
     if (sends) {
       Outbox outbox(row, [&](size_t k, Ring &) {
         return Piece{piece(k).memory, piece(k).bytes};
       });
+      outbox.post(1);
+      outbox.awaitAll();
+      start(0);
       outbox.finish();
     } else {
       Inbox inbox(row, [&](size_t k, Ring &) { return piece(k); });
-      for (size_t k = 0; k < row.count; ++k, inbox.refill())
+      for (size_t k = 0; k < row.count; ++k, inbox.refill()) {
         inbox.next();
+        start(k);
+      }
     }
     return Status::success();
   } catch (const Failure &failure) {

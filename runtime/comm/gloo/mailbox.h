@@ -70,11 +70,15 @@ public:
     }
   }
 
-  /// Until all have left.
-  void finish() {
-    post(row.count);
+  /// Until all that were posted have left.
+  void awaitAll() {
     while (!underWay.empty())
       awaitOne();
+  }
+
+  void finish() {
+    post(row.count);
+    awaitAll();
   }
 
 private:

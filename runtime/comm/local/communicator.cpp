@@ -28,7 +28,8 @@ public:
 
   Status run(const Collective &op, const void *source,
              void *destination) override;
-  Status transfer(bool sends, void *data, size_t bytes) override;
+  Status transfer(bool sends, void *data, size_t bytes,
+                  const std::function<void()> &moves) override;
 
 private:
   std::shared_ptr<Group> group;
@@ -49,11 +50,14 @@ Status LocalCommunicator::run(const Collective &op, const void *source,
 }
 
 /// The end that receives copies.
-Status LocalCommunicator::transfer(bool sends, void *data, size_t bytes) {
+Status LocalCommunicator::transfer(bool sends, void *data, size_t bytes,
+                                   const std::function<void()> &moves) {
   const char *kStopped = "stopped by an error on another rank";
   group->posts[member] = {nullptr, static_cast<const char *>(data), nullptr};
   if (!group->barrier.wait())
     return Status::error(kStopped);
+  if (moves)
+    moves();
   if (!sends)
     std::memcpy(data, group->posts[1 - member].source, bytes);
   return group->barrier.wait() ? Status::success() : Status::error(kStopped);

@@ -33,7 +33,7 @@
 namespace tandem::rt {
 
 /// Readers accept exactly this version of the format.
-inline constexpr uint32_t kProgramVersion = 5;
+inline constexpr uint32_t kProgramVersion = 6;
 /// Of memory of the host, in bytes: a cache line, and the widest vector.
 inline constexpr int64_t kHostAlignment = 64;
 /// No memory space has a larger one.
@@ -68,6 +68,9 @@ inline constexpr unsigned kNumQueueRoles = 3;
 struct Queue {
   QueueRole role = QueueRole::Compute;
   std::string name = "compute"; ///< Unique.
+  /// Its collectives wait while a transfer moves over a link of their members,
+  /// so that a transfer waits for one of them at most.
+  bool yields = false;
 };
 
 enum class MemoryKind : uint8_t {

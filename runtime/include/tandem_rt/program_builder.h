@@ -64,10 +64,10 @@ public:
   void setMemorySpaces(std::vector<MemorySpace> spaces) {
     program.memorySpaces = std::move(spaces);
   }
-  uint32_t addQueue(QueueRole role, std::string name);
+  uint32_t addQueue(QueueRole role, std::string name, bool yields = false);
   /// The queue that communicates and has this name; it is made where it is
   /// missing.
-  uint32_t commQueue(const std::string &name);
+  uint32_t commQueue(const std::string &name, bool yields = false);
   uint32_t addMemorySpace(MemorySpace space);
   uint32_t addCodeObject(std::string name, Bytes image,
                          CodeKind kind = CodeKind::SharedObject);
