@@ -20,7 +20,7 @@ struct Need {
 class Runner {
 public:
   Runner(const Partition &partition, const Order &order, const Places &places,
-         const ActionSeconds &seconds);
+         const ActionSeconds &seconds, const std::vector<double> &releases);
   Run run();
 
 private:
@@ -39,6 +39,7 @@ private:
   const Order &order;
   const Places &places;
   const ActionSeconds &seconds;
+  const std::vector<double> &releases;
   /// Edges by the section that reads, and by the one that is read.
   std::vector<std::vector<const Edge *>> incoming, outgoing;
   Run result;
@@ -52,10 +53,12 @@ private:
 } // namespace
 
 Runner::Runner(const Partition &partition, const Order &order,
-               const Places &places, const ActionSeconds &seconds)
+               const Places &places, const ActionSeconds &seconds,
+               const std::vector<double> &releases)
     : partition(partition), order(order), places(places), seconds(seconds),
-      incoming(partition.sections.size()), outgoing(partition.sections.size()),
-      heads(order.points.size()), waiting(order.points.size()) {
+      releases(releases), incoming(partition.sections.size()),
+      outgoing(partition.sections.size()), heads(order.points.size()),
+      waiting(order.points.size()) {
   for (const Edge &edge : partition.edges) {
     incoming[edge.to].push_back(&edge);
     outgoing[edge.from].push_back(&edge);
@@ -115,6 +118,8 @@ void Runner::finish(Place place, const std::vector<Need> &needs) {
     begin = std::max(begin, end + (crosses ? need.seconds : 0));
   }
   const Action &action = getAction(place);
+  if (action.kind == ActionKind::Forward && !releases.empty())
+    begin = std::max(begin, releases[action.section]);
   double taken =
       seconds ? seconds(action)
               : getSeconds(partition.sections[action.section], action.kind);
@@ -162,9 +167,9 @@ Run Runner::run() {
 }
 
 Run tandem::orders::runOrder(const Partition &partition, const Order &order,
-                             const Places &places,
-                             const ActionSeconds &seconds) {
-  return Runner(partition, order, places, seconds).run();
+                             const Places &places, const ActionSeconds &seconds,
+                             const std::vector<double> &releases) {
+  return Runner(partition, order, places, seconds, releases).run();
 }
 
 void tandem::orders::forEachHeld(

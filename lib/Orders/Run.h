@@ -27,9 +27,11 @@ struct Run {
   bool isComplete = true;
 };
 
-/// Runs the lists of an order whose entries are complete, as far as they go.
+/// Runs the lists of an order whose entries are complete, as far as they go. F
+/// of a section begins at its time in `releases` or later; without any at once.
 Run runOrder(const Partition &partition, const Order &order,
-             const Places &places, const ActionSeconds &seconds = {});
+             const Places &places, const ActionSeconds &seconds = {},
+             const std::vector<double> &releases = {});
 
 /// Calls `visit` with what point `point` holds as each of its actions begins,
 /// until it is false.

@@ -33,9 +33,10 @@ static PointTime measure(const Partition &partition, const Order &order,
   return time;
 }
 
-/// In the order in which the sections of a point have their last backward
-/// action.
+/// The share `early` of sums, in the order in which the sections of a point
+/// have their last backward action, behind the rests that the step begins with.
 static void addSums(const Partition &partition, const Order &order,
+                    double early, const std::vector<double> &releases,
                     Simulation &simulation) {
   simulation.sums.resize(partition.sections.size());
   for (unsigned point = 0; point < order.points.size(); ++point) {
@@ -45,9 +46,11 @@ static void addSums(const Partition &partition, const Order &order,
       if (row[i].kind != ActionKind::Forward)
         last[row[i].section] = i;
     double isFree = 0;
+    for (const Action &action : row)
+      isFree = std::max(isFree, releases[action.section]);
     for (size_t i = 0; i < row.size(); ++i) {
       unsigned section = row[i].section;
-      double seconds = partition.sections[section].sum;
+      double seconds = early * partition.sections[section].sum;
       if (seconds == 0 || last[section] != i)
         continue;
       double begin = std::max(isFree, simulation.actions[point][i].end);
@@ -58,10 +61,35 @@ static void addSums(const Partition &partition, const Order &order,
   }
 }
 
+/// When the rests of sums are done that a step begins with.
+static std::vector<double> getReleases(const Partition &partition,
+                                       const Order &order, double rest) {
+  std::vector<double> releases(partition.sections.size());
+  std::vector<bool> isSeen(partition.sections.size());
+  for (const std::vector<Action> &row : order.points) {
+    double done = 0;
+    for (const Action &action : row) {
+      if (action.kind != ActionKind::Forward || isSeen[action.section])
+        continue;
+      isSeen[action.section] = true;
+      done += rest * partition.sections[action.section].sum;
+      releases[action.section] = done;
+    }
+  }
+  return releases;
+}
+
 Simulation tandem::orders::simulate(const Partition &partition,
                                     const Order &order,
                                     const ActionSeconds &seconds) {
-  Run run = runOrder(partition, order, getPlaces(order), seconds);
+  return simulateSplit(partition, order, 1, seconds);
+}
+
+Simulation tandem::orders::simulateSplit(const Partition &partition,
+                                         const Order &order, double early,
+                                         const ActionSeconds &seconds) {
+  std::vector<double> releases = getReleases(partition, order, 1 - early);
+  Run run = runOrder(partition, order, getPlaces(order), seconds, releases);
   assert(run.isComplete && "expected an order that can run");
   Simulation simulation;
   simulation.actions = std::move(run.actions);
@@ -73,6 +101,21 @@ Simulation tandem::orders::simulate(const Partition &partition,
     simulation.points.push_back(time);
   }
   simulation.end = simulation.makespan;
-  addSums(partition, order, simulation);
+  addSums(partition, order, early, releases, simulation);
   return simulation;
+}
+
+double tandem::orders::findSplit(const Partition &partition,
+                                 const Order &order) {
+  constexpr int kShares = 100;
+  constexpr double kRounding = 1e-9;
+  auto getEnd = [&](int share) {
+    return simulateSplit(partition, order, double(share) / kShares).end;
+  };
+  int best = kShares;
+  double end = getEnd(best);
+  for (int share = kShares - 1; share >= 0; --share)
+    if (double other = getEnd(share); other < end * (1 - kRounding))
+      best = share, end = other;
+  return double(best) / kShares;
 }

@@ -97,6 +97,11 @@ void printSimulation(const Partition &partition, const Order &order,
   printf("makespan %s\n", printQuantity(simulation.makespan).c_str());
   if (simulation.end > simulation.makespan)
     printf("gradient sums end %s\n", printQuantity(simulation.end).c_str());
+  double early = findSplit(partition, order);
+  if (early < 1)
+    printf("gradient sums in two parts, %s of each in its step: a step of %s\n",
+           printShare(early).c_str(),
+           printQuantity(simulateSplit(partition, order, early).end).c_str());
   printf("bubble %s\n", printShare(simulation.getBubble()).c_str());
   printf("longest span %s, point %u\n",
          printQuantity(simulation.longestSpan).c_str(),

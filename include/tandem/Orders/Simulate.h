@@ -63,6 +63,18 @@ using ActionSeconds = std::function<double(const Action &)>;
 Simulation simulate(const Partition &partition, const Order &order,
                     const ActionSeconds &seconds = {});
 
+/// The same of a step in a row of steps that begin when the one before has
+/// ended on all points. The share `early` of each sum is done in its step, and
+/// the rest at the begin of the next one: each point does the rests of its
+/// sections in the order of their first F, which wait for them (Fold3D,
+/// algorithm 2). With 1 they wait for nothing.
+Simulation simulateSplit(const Partition &partition, const Order &order,
+                         double early, const ActionSeconds &seconds = {});
+
+/// The share with which a step is shortest, in hundredths; the largest of
+/// equals.
+double findSplit(const Partition &partition, const Order &order);
+
 /// A line of text per point of at most `numColumns` characters and its frame:
 /// the letter of each action and, where there is room, its microbatch and
 /// section. Blanks are bubbles. Ends with the seconds of a column.

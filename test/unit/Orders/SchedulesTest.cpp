@@ -234,6 +234,47 @@ TEST(Schedules, SumGradientsBeside) {
   }
 }
 
+/// Two sections on one point, with sums of 4. The rests of 2 delay F of the
+/// first one to 2, and of the second one to 4; then B until 9, and sums of 2
+/// from 7 and 9 on.
+TEST(Schedules, SumInTwoParts) {
+  Order order = makeOrder("aiao", {1, 2, 1});
+  std::string error;
+  auto partition = inferPartition(order, {1, 1, 1, 0, 4}, "order", error);
+  ASSERT_TRUE(partition) << error;
+  EXPECT_EQ(simulate(*partition, order).end, 12);
+  Simulation split = simulateSplit(*partition, order, 0.5);
+  EXPECT_EQ(split.actions[0][0].begin, 2);
+  EXPECT_EQ(split.actions[0][1].begin, 4);
+  EXPECT_EQ(split.makespan, 9);
+  EXPECT_EQ(split.end, 11);
+  EXPECT_EQ(findSplit(*partition, order), 0.75);
+  EXPECT_EQ(simulateSplit(*partition, order, 0.75).end, 11);
+}
+
+/// Of the data, with a sum of 12: 29.25 and 32.25, and what is put off to the
+/// next step delays its first F as much. Sums that take longer than the
+/// computation beside them gain.
+TEST(Schedules, LongSumsGainInTwoParts) {
+  for (std::string name : {"aiao", "interleaved"}) {
+    Order order = makeOrder(name, {4, 16, 8});
+    std::string error;
+    auto partition = inferPartition(order, {1, 1, 1, 0, 12}, "order", error);
+    ASSERT_TRUE(partition) << error;
+    EXPECT_EQ(simulate(*partition, order).end,
+              4 * (name == "aiao" ? 29.25 : 32.25));
+    EXPECT_LE(
+        simulateSplit(*partition, order, findSplit(*partition, order)).end,
+        simulate(*partition, order).end);
+    auto longer = inferPartition(order, {1, 1, 1, 0, 60}, "order", error);
+    ASSERT_TRUE(longer) << error;
+    double early = findSplit(*longer, order);
+    EXPECT_LT(early, 1);
+    EXPECT_LT(simulateSplit(*longer, order, early).end,
+              simulate(*longer, order).end);
+  }
+}
+
 TEST(Schedules, RefuseOtherShapes) {
   auto refuse = [](std::string_view name, const Shape &shape) {
     std::string error;
