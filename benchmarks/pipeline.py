@@ -1,9 +1,9 @@
 """Pipelines on emulated hosts: predicted and measured steps, and torch.distributed.pipelining beside them. Needs root.
 
-prediction    five pipelines over four hosts at 1 Gbit/s: predicted and measured seconds of a step
+prediction    five pipelines over four hosts: predicted and measured seconds of a step
 peers         losses of torch.distributed.pipelining, computed; then its steps with sleeping modules of the same seconds
 
-Computation is timed (tandem-run --times). Leaves Programs and traces in build/bench/pipeline.
+Links are of 1 Gbit/s and of 300 Mbit/s (--rate: one of them). Computation is timed (tandem-run --times). Leaves Programs and traces in build/bench/pipeline.
 """
 
 import json
@@ -21,7 +21,7 @@ from overlap.steps import STEPS, Bed, Compiled, Model, read_report
 from testbed import Network, TestbedError, format_rate
 from testbed.cores import sample_quietly
 
-HOSTS, RATE = 4, "1gbit"
+HOSTS, RATES = 4, ("1gbit", "300mbit")
 SIZES = {
     "gpt": dict(layers=8, width=256, heads=4, seq=64, batch=32, dropout=0.0),
     "llama": dict(layers=8, width=256, heads=4, kv_heads=2, hidden=512, seq=64, batch=32),
@@ -167,7 +167,7 @@ def measure_prediction(bed, models, report):
             f" ({row['error']:+.1%}; {1e3 * row['least']:.1f} to {1e3 * row['most']:.1f}); bubbles {pairs}",
             flush=True,
         )
-    report.add("prediction of pipelines", rows)
+    report.add(f"prediction of pipelines, {format_rate(bed.network.rate)}", rows)
     errors = [abs(row["error"]) for row in rows]
     close = sum(error <= CLOSE for error in errors)
     report.claim(
@@ -261,9 +261,10 @@ def measure_beside(bed, peers, case, model):
 
 def measure_peers(bed, models, report):
     with Peers(bed, "peers.stages") as peers:
-        report.add("losses of pipelines, computed", compare_losses(bed, peers))
+        if "losses of pipelines, computed" not in report.tables:
+            report.add("losses of pipelines, computed", compare_losses(bed, peers))
         rows = [measure_beside(bed, peers, case, models[case.model]) for case in BESIDE_PEERS]
-    report.add("torch.distributed.pipelining", rows)
+    report.add(f"torch.distributed.pipelining, {format_rate(bed.network.rate)}", rows)
     for row in rows:
         report.limit(f"{row['case']}: of torch's time", row["of torch"], OF_PEER, "")
 
@@ -271,19 +272,22 @@ def measure_peers(bed, models, report):
 def main():
     parser = harness.make_parser(__doc__)
     parser.add_argument("--only", action="append", choices=("prediction", "peers"))
+    parser.add_argument("--rate", action="append", choices=RATES, help="of each link")
     options = parser.parse_args()
     # So that hosts are removed on the way.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     report, parts = harness.Report(), options.only or ("prediction", "peers")
     try:
-        with Network(HOSTS, RATE) as network:
+        with Network(HOSTS) as network:
             bed = PipelineBed(network, BUILD / "bench/pipeline")
-            print(f"{HOSTS} hosts, links of {format_rate(network.rate)}; computation is timed")
             models = make_models(bed)
-            if "prediction" in parts:
-                measure_prediction(bed, models, report)
-            if "peers" in parts:
-                measure_peers(bed, models, report)
+            for rate in options.rate or RATES:
+                network.set_rate(rate)
+                print(f"{HOSTS} hosts, links of {format_rate(network.rate)}; computation is timed")
+                if "prediction" in parts:
+                    measure_prediction(bed, models, report)
+                if "peers" in parts:
+                    measure_peers(bed, models, report)
     except TestbedError as error:
         fail(error)
     report.finish(options)
