@@ -400,6 +400,9 @@ void Chooser::tryOne(Candidate &candidate, double seconds) {
   if (seconds > 0 && !own.search.empty())
     own.searchTimeLimit = seconds;
   own.usesCache = own.timeline = own.explain = false;
+  own.triesSumPieces = false; // of each layout
+  if (own.mesh.find("pipe=") == std::string::npos)
+    own.sumPiece = -1; // of a pipeline
   own.stopAfter.clear();
   own.printAfter.clear();
   own.problemOut.clear();

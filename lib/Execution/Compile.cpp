@@ -10,8 +10,10 @@
 #include "HostLimit.h"
 #include "OrderProblem.h"
 #include "Pipe.h"
+#include "PipeLines.h"
 #include "ProgramCache.h"
 #include "StageOf.h"
+#include "SumPieces.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
@@ -19,6 +21,7 @@
 #include "tandem/Analysis/Bytes.h"
 #include "tandem/Analysis/HashStep.h"
 #include "tandem/Analysis/UserLocation.h"
+#include "tandem/Conversion/Emit/CutSums.h"
 #include "tandem/Conversion/Emit/Emit.h"
 #include "tandem/Cost/Plan.h"
 #include "tandem/Device/Gpu.h"
@@ -130,6 +133,8 @@ private:
   LogicalResult addTimeline();
   FailureOr<bool> compileFrom(const Stage *first);
   LogicalResult outline();
+  LogicalResult cutSums();
+  void tellSumPiece();
   FailureOr<double> predictSeconds(rt::Timeline &timeline);
   FailureOr<bool> searchOrder();
   FailureOr<bool> tryOrder(const orders::Order &order);
@@ -173,6 +178,8 @@ private:
   Options ofStages;
   /// What the pins say of sections, taken out of what stages read.
   std::optional<Pipe> pipe;
+  /// Of a pipeline's Program, where a size was chosen.
+  std::optional<SumPiece> sumPiece;
   CompiledProgram &result;
   DialectRegistry registry;
   std::unique_ptr<MLIRContext> context;
@@ -346,6 +353,10 @@ LogicalResult Compilation::checkOptions() {
   // The search of the plan leaves some time to that of the order.
   if (pipe && pipe->isSearched)
     ofStages.searchTimeLimit /= 2;
+  if (!pipe && options.sumPiece >= 0 && options.fromStage.empty())
+    return fail("sum-piece is " + Twine(options.sumPiece) +
+                ", but the step is no pipeline, expected one with sections on "
+                "an axis 'pipe'");
   if (options.micro < 1)
     return fail("micro is " + Twine(options.micro) + ", expected at least 1");
   if (options.accumulate < 1 || options.accumulate > kMaxAccumulate)
@@ -753,7 +764,42 @@ LogicalResult Compilation::emit() {
   program = std::move(emitted->program);
   result.bytes = std::move(emitted->bytes);
   repeats.held = emitted->heldBytes;
+  return pipe ? cutSums() : success();
+}
+
+/// Into pieces of the size that is given, or else of that which is predicted to
+/// be best.
+LogicalResult Compilation::cutSums() {
+  int64_t bytes = pipe->sumPiece;
+  sumPiece.reset();
+  if (llvm::none_of(program.queues,
+                    [](const rt::Queue &queue) { return queue.yields; }))
+    return success();
+  if (bytes < 0 && options.triesSumPieces) {
+    std::string why;
+    sumPiece = chooseSumPiece(program, options.cluster, why);
+    if (!why.empty())
+      return fail(why);
+    bytes = sumPiece ? sumPiece->bytes : 0;
+  }
+  program = tandem::cutSums(program, std::max<int64_t>(0, bytes));
+  if (rt::Status status = rt::verifyProgram(program); !status.ok())
+    return fail("internal error: pieces of sums: " + status.message());
+  rt::Bytes made = rt::serializeProgram(program);
+  result.bytes.assign(made.begin(), made.end());
   return success();
+}
+
+/// Says which size was chosen, and why.
+void Compilation::tellSumPiece() {
+  if (!sumPiece)
+    return;
+  if (sumPiece->bytes > 0)
+    result.remarks.push_back("remark: " + sumPiece->why);
+  if (!result.explanation.empty())
+    result.explanation += "\n" + sumPiece->why + "\n";
+  if (StringRef(result.plan).contains("\naccumulate "))
+    result.plan = addSumPiece(result.plan, sumPiece->bytes);
 }
 
 /// How long a step of the Program takes.
@@ -958,9 +1004,10 @@ FailureOr<bool> Compilation::compileFrom(const Stage *first) {
   FailureOr<bool> isDone = failure();
   if (succeeded(emit()))
     isDone = pipe && pipe->isSearched ? searchOrder() : fits();
-  if (succeeded(isDone) && *isDone && failed(addTimeline()))
-    return failure();
-  return isDone;
+  if (failed(isDone) || !*isDone)
+    return isDone;
+  tellSumPiece();
+  return failed(addTimeline()) ? FailureOr<bool>(failure()) : true;
 }
 
 bool Compilation::run(std::string_view text, std::string_view name) {
@@ -1107,6 +1154,8 @@ static bool compileChoice(std::string_view module, std::string_view name,
   own.sections.clear();
   own.searchTimeLimit = 0;
   own.usesCache = false; // the whole choice is kept
+  if (!StringRef(choice.plan).contains("\npipeline "))
+    own.sumPiece = -1;
   if (!compile(module, name, own, result, error))
     return false;
   // What the plan costs was said when it was found.

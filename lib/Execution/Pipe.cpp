@@ -186,6 +186,12 @@ bool PipeTaker::takeLines() {
   if (options.micro > 1 && options.micro != lines->strands)
     return clash("micro", std::to_string(lines->strands),
                  std::to_string(options.micro));
+  if (options.sumPiece >= 0 && lines->sumPiece >= 0 &&
+      options.sumPiece != lines->sumPiece)
+    return clash("sum-piece", std::to_string(lines->sumPiece),
+                 std::to_string(options.sumPiece));
+  if (options.sumPiece < 0)
+    options.sumPiece = lines->sumPiece;
   options.accumulate = std::max(options.accumulate, lines->accumulate);
   options.micro = lines->strands;
   options.mesh = lines->mesh;
@@ -483,6 +489,7 @@ std::optional<Pipe> PipeTaker::run() {
   // A plan is of a mesh, if only of one device.
   pipe.mesh = pipe.given;
   pipe.accumulate = options.accumulate;
+  pipe.sumPiece = options.sumPiece;
   if (options.micro > 1)
     pipe.strands = std::exchange(options.micro, 1);
   options.accumulate *= pipe.strands;
@@ -549,6 +556,7 @@ std::string addPipe(const Pipe &pipe, ModuleOp module, StringRef plan) {
   lines.rows = pipe.rows;
   lines.accumulate = pipe.accumulate;
   lines.strands = pipe.strands;
+  lines.sumPiece = pipe.sumPiece;
   if (pipe.rows.empty())
     lines.order = pipe.order;
   auto step = module.lookupSymbol<func::FuncOp>("step");

@@ -39,6 +39,9 @@ struct Pipe {
   bool isSearched = false;
   /// Microbatches of the order, and on how many of the step each action works.
   int64_t accumulate = 1, strands = 1;
+  /// Bytes of a piece of a section's sum of gradients; 0: whole sums, -1: not
+  /// given.
+  int64_t sumPiece = -1;
 };
 
 /// Takes sections, their lines in a plan file, their pins and the pipe axis out

@@ -7,6 +7,7 @@
 
 #include "PipeLines.h"
 #include "tandem/Orders/Schedules.h"
+#include "tandem/Support/ByteSize.h"
 #include "tandem/Support/TextFile.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
@@ -18,8 +19,8 @@ using llvm::StringRef;
 namespace tandem {
 
 /// The words that begin a line behind `pipeline`.
-static constexpr StringRef kPipeWords[] = {"section", "order", "row",
-                                           "accumulate", "strands"};
+static constexpr StringRef kPipeWords[] = {
+    "section", "order", "row", "accumulate", "strands", "sum-piece"};
 
 namespace {
 class LineReader {
@@ -39,6 +40,7 @@ private:
   bool readSection(StringRef rest);
   bool readOrder(StringRef word, StringRef rest);
   bool readNumber(StringRef word, StringRef rest, int64_t &number);
+  bool readSumPiece(StringRef rest);
 
   StringRef path;
   std::string &error;
@@ -104,6 +106,14 @@ bool LineReader::readNumber(StringRef word, StringRef rest, int64_t &number) {
   return fail(word + " is '" + rest + "', expected the number of microbatches");
 }
 
+bool LineReader::readSumPiece(StringRef rest) {
+  auto bytes = parseByteSize(rest.str());
+  lines.sumPiece = bytes.value_or(-1);
+  return bytes || fail("sum-piece is '" + rest +
+                       "', expected bytes such as '512KiB', or 0 for sums that "
+                       "are sent whole");
+}
+
 bool LineReader::readLine(StringRef word, StringRef rest) {
   if (word == "pipeline")
     return readPipeline(rest);
@@ -116,6 +126,8 @@ bool LineReader::readLine(StringRef word, StringRef rest) {
     return readNumber(word, rest, lines.accumulate);
   if (word == "strands")
     return readNumber(word, rest, lines.strands);
+  if (word == "sum-piece")
+    return readSumPiece(rest);
   return word == "section" ? readSection(rest) : readOrder(word, rest);
 }
 
@@ -148,6 +160,20 @@ std::optional<PipeLines> readPipeLines(const std::string &path,
   return LineReader(path, error).run(*text);
 }
 
+/// The text of a plan with lines behind the first one of a word. The last line
+/// counts lines.
+static std::string addBehind(StringRef plan, StringRef word, StringRef lines) {
+  size_t begin = plan.find(("\n" + word + " ").str()) + 1;
+  begin = plan.find('\n', begin) + 1;
+  size_t end = plan.rfind("end ");
+  unsigned count = 0;
+  plan.drop_front(end + 4).trim().getAsInteger(10, count);
+  count += lines.count('\n');
+  return (plan.take_front(begin) + lines + plan.slice(begin, end) + "end " +
+          llvm::Twine(count) + "\n")
+      .str();
+}
+
 std::string addPipeLines(StringRef plan, const PipeLines &lines) {
   std::string added = "pipeline " + lines.axis + " " + lines.mesh + "\n";
   for (size_t i = 0; i < lines.sections.size(); ++i)
@@ -163,14 +189,13 @@ std::string addPipeLines(StringRef plan, const PipeLines &lines) {
   added += "accumulate " + std::to_string(lines.accumulate) + "\n";
   if (lines.strands > 1)
     added += "strands " + std::to_string(lines.strands) + "\n";
-  size_t begin = plan.find("\nmicro ") + 1, end = plan.rfind("end ");
-  begin = plan.find('\n', begin) + 1;
-  unsigned count = 0;
-  plan.drop_front(end + 4).trim().getAsInteger(10, count);
-  count += StringRef(added).count('\n');
-  return (plan.take_front(begin) + added + plan.slice(begin, end) + "end " +
-          llvm::Twine(count) + "\n")
-      .str();
+  std::string whole = addBehind(plan, "micro", added);
+  return lines.sumPiece < 0 ? whole : addSumPiece(whole, lines.sumPiece);
+}
+
+std::string addSumPiece(StringRef plan, int64_t bytes) {
+  return addBehind(plan, "accumulate",
+                   "sum-piece " + std::to_string(bytes) + "\n");
 }
 
 } // namespace tandem

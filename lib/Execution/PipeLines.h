@@ -15,7 +15,8 @@
 //
 // The file of an order is written as a line `row 0F0,0F1,...` for each point,
 // in place of `order`. A line `strands 2` says that each action of the order
-// works on two microbatches.
+// works on two microbatches, and `sum-piece 500000` in pieces of how many bytes
+// gradients of a section are summed.
 //
 //===----------------------------------------------------------------------===//
 
@@ -47,6 +48,8 @@ struct PipeLines {
   int64_t accumulate = 0;
   /// On how many of the step each action works.
   int64_t strands = 1;
+  /// Bytes; 0: whole sums, -1: the file does not say it.
+  int64_t sumPiece = -1;
   bool operator==(const PipeLines &) const = default;
 };
 
@@ -54,6 +57,10 @@ struct PipeLines {
 /// read, which the plan stage reports; or with one line in `error`.
 std::optional<PipeLines> readPipeLines(const std::string &path,
                                        std::string &error);
+
+/// The text of a plan file with a line `sum-piece`; it has those of its
+/// pipeline, and none of sums.
+std::string addSumPiece(llvm::StringRef plan, int64_t bytes);
 
 /// The text of a plan file with the lines of its pipeline.
 std::string addPipeLines(llvm::StringRef plan, const PipeLines &lines);

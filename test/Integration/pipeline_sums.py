@@ -1,11 +1,13 @@
-"""Four layers with a gradient each (`write`), and what lies beside their sums in a timeline (`overlap`)."""
+"""Four layers with a gradient each (`write`), what lies beside their sums in a timeline (`overlap`), and how many
+pieces of sums end while a transfer moves (`pieces`). Behind the paths of `write`: the width, and the rows of a batch."""
 
 import json
 import sys
 
-LAYERS, WIDTH = 4, 64
+LAYERS = 4
+WIDTH, BATCH = (int(text) for text in sys.argv[4:6] or (64, 8))
 ROUNDING = 1e-3  # us
-SQUARE, ROWS = f"tensor<{WIDTH}x{WIDTH}xf64>", f"tensor<8x{WIDTH}xf64>"
+SQUARE, ROWS = f"tensor<{WIDTH}x{WIDTH}xf64>", f"tensor<{BATCH}x{WIDTH}xf64>"
 
 
 def product(result, lhs, rhs, kind, types):
@@ -14,7 +16,7 @@ def product(result, lhs, rhs, kind, types):
 
 def write_step(path):
     """y = exp(x w) layer by layer; the loss is the sum of the last one; each parameter takes a thousandth of its gradient."""
-    turned = f"tensor<{WIDTH}x8xf64>"
+    turned = f"tensor<{WIDTH}x{BATCH}xf64>"
     layers = range(LAYERS)
     lines = [f"#{name[0]} = #nn.pass<{name}>" for name in ("forward", "backward", "update")]
     arguments = [
@@ -66,7 +68,7 @@ def write_data(path):
         for i in range(LAYERS)
     }
     for batch in range(2):
-        values[f"batch.{batch}/x"] = torch.randn(8, WIDTH, dtype=torch.float64) / 8
+        values[f"batch.{batch}/x"] = torch.randn(BATCH, WIDTH, dtype=torch.float64) / 8
     save_file(values, path)
 
 
@@ -94,6 +96,40 @@ def print_overlap(path):
             print("rank", rank, action(sum_), f"beside {passes[0]}" if passes else "alone")
 
 
+def print_pieces(path):
+    """All ranks are threads of one process. A transfer moves when both ends have begun, and until one of them ends."""
+    timeline = json.loads(path.read_text())
+    head = timeline["tandem"]
+    commands = {
+        (rank, command["id"]): command
+        for rank, program in enumerate(head["rank_to_program"])
+        for command in head["rank_programs"][program]
+    }
+    pieces, transfers, counts = {}, {}, {}
+    events = [event for event in timeline["traceEvents"] if event["ph"] == "X"]
+    for event in sorted(events, key=lambda event: event["ts"]):
+        rank, begin, end = event["pid"], event["ts"], event["ts"] + event["dur"]
+        command = commands[rank, event["args"]["id"]]
+        if "from" in command:  # the n-th send meets the n-th receive; mesh pipe=2,data=2
+            way = (command["from"], command["to"], rank % 2)
+            number = counts[rank, way] = counts.get((rank, way), 0) + 1
+            other = transfers.get((way, number), (begin, end))
+            transfers[way, number] = (max(begin, other[0]), min(end, other[1]))
+        elif event["name"].split(" ")[0][1:] == "S" and "axes" in command:
+            pieces.setdefault(rank, []).append(end)
+    most = max(
+        sum(begin < other < end for other in ends)
+        for begin, end in transfers.values()
+        for ends in pieces.values()
+    )
+    print(
+        min(map(len, pieces.values())),
+        "pieces on each rank at least, at most",
+        most,
+        "end while a transfer moves",
+    )
+
+
 if __name__ == "__main__":
     from pathlib import Path
 
@@ -102,4 +138,4 @@ if __name__ == "__main__":
         write_step(Path(paths[0]))
         write_data(paths[1])
     else:
-        print_overlap(Path(paths[0]))
+        {"overlap": print_overlap, "pieces": print_pieces}[mode](Path(paths[0]))

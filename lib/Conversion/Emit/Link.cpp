@@ -353,13 +353,14 @@ void PointLinker::add(const rt::Command &command, sched::RunOp op,
 }
 
 /// Sums have queues of their own, so that no collective of a later pass stands
-/// behind one.
+/// behind one, and transfers go first.
 uint32_t PointLinker::getQueue(const rt::Command &command,
                                sched::RunOp op) const {
   if (!op.isSum() || command.queue == kCompute)
     return command.queue;
   return builder.commQueue("sums of " +
-                           builder.get().queues[command.queue].name);
+                               builder.get().queues[command.queue].name,
+                           /*yields=*/true);
 }
 
 /// The queues of an action beside that of computation.

@@ -19,7 +19,8 @@ using namespace tandem::plan;
 static constexpr llvm::StringLiteral kHeader = "tandem-plan 3";
 /// Lines of what the plan is inside of. The compiler reads them before it.
 static constexpr llvm::StringLiteral kOfPipelines[] = {
-    "pipeline", "section", "order", "row", "accumulate", "strands"};
+    "pipeline",   "section", "order",    "row",
+    "accumulate", "strands", "sum-piece"};
 
 //===----------------------------------------------------------------------===//
 // What lines are about

@@ -4,7 +4,7 @@ from ..base import options as table
 
 
 def _rows():
-    return [*table.planning_rows(), *table.named_command_rows("sections", "order")]
+    return [*table.planning_rows(), *table.named_command_rows("sections", "order", "sum_piece")]
 
 
 def add_planner_arguments(parser):
