@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from tandem import pin
+from tandem import export, pin
+from tandem.capture.model_file import load_model_file
 from tandem.errors import CompileError
+from tandem.session.compile import compile_module
 from test_accumulate import batches, compile_step, masked_loss
+from test_memory import count_held
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEDULES = json.loads((ROOT / "test/unit/Orders/schedules.json").read_text())["cases"]
@@ -130,3 +133,16 @@ def test_microbatches_in_any_order(tmp_path):
 def test_orders_that_cannot_run(rows, message, tmp_path):
     with pytest.raises(CompileError, match=rf"order\.csv:{message}"):
         run(rows, tmp_path / "order.csv", [0, 1], 2)
+
+
+def test_a_search_that_finds_no_order_plans_again():
+    """Where no order fits, the plan holds less: as with a named order."""
+    file = load_model_file(ROOT / "examples/gpt.py", None, {}, "float32")
+    model = file.make_model()
+    module = export(model, file.loss, file.make_optimizer(model), file.batches(1)[0])
+    limit = 720_000
+    found = compile_module(
+        module, mesh="pipe=2", accumulate=4, order="search", search="tandem", memory=limit
+    )
+    assert any("no order fits: planned again, for at most" in line for line in found.remarks)
+    assert count_held(found) <= limit
