@@ -8,6 +8,7 @@
 
 #include "tandem_rt/held.h"
 #include "core/access.h"
+#include "tandem_rt/pinned.h"
 
 #include <algorithm>
 #include <map>
@@ -139,7 +140,8 @@ void Holder::write(const Access &access) {
 
 void Holder::visit(const Command &command) {
   for (const Access &access : accessesOf(command))
-    if (access.ref->space == Space::Arena && access.ref->bytes > 0)
+    if (access.ref->space == Space::Arena && access.ref->bytes > 0 &&
+        !isPinned(program, own.arenas[access.ref->index].memorySpace))
       access.write ? write(access) : read(access);
 }
 
@@ -229,7 +231,8 @@ MemoryUse memoryOf(const Program &program, const Timeline &timeline,
   use.fixed = use.held;
   for (const Arena &arena :
        program.rankPrograms[program.rankToProgram[size_t(rank)]].arenas)
-    use.fixed -= arena.bytes;
+    if (!isPinned(program, arena.memorySpace))
+      use.fixed -= arena.bytes;
   Clock clock(timeline, rank);
   for (const HeldSpan &span : Holder(program, rank).run())
     clock.add(span, use.values);
