@@ -5,7 +5,7 @@ BUILD ?= build
 JOBS ?= $(shell nproc)
 export TANDEM_BUILD := $(abspath $(BUILD))
 
-.PHONY: help setup setup-cuda build test sanitizers faults mutants fuzz demo demo-pipeline demo-hosts demo-cuda verify bench bench-search bench-cpu bench-compile bench-overlap bench-pipeline bench-simulate bench-papers bench-overhead bench-networks bench-oases bench-checkpoint bench-recompute bench-startup bench-waiting coverage conformance zoo wheel wheel-smoke docs check-gcc format lint clean
+.PHONY: help setup setup-cuda build test sanitizers faults mutants fuzz demo demo-pipeline demo-hosts demo-cuda verify bench bench-search bench-cpu bench-compile bench-overlap bench-pipeline bench-simulate bench-papers bench-overhead bench-networks bench-oases bench-checkpoint bench-recompute bench-host-memory bench-startup bench-waiting coverage conformance zoo wheel wheel-smoke docs check-gcc format lint clean
 
 help: ## List all targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -95,6 +95,9 @@ bench-checkpoint: build ## Time to save a checkpoint of 1 GB against dd
 
 bench-recompute: build ## Peak memory against what is made again, beside PyTorch (10 minutes; CHECK=1; AGAIN=1 measures PyTorch)
 	@.venv/bin/python benchmarks/recompute.py $(if $(AGAIN),--measure-pytorch) $(if $(CHECK),--check) --json $(BUILD)/bench/recompute.json --figures $(BUILD)/bench
+
+bench-host-memory: build ## Values on the host beside those held and those made again, predicted (CHECK=1)
+	@.venv/bin/python benchmarks/host_memory.py $(if $(CHECK),--check) --json $(BUILD)/bench/host-memory.json
 
 coverage: build ## Train models of transformers and layers of torch.nn against eager (CHECK=1 AGAIN=1)
 	@.venv/bin/python benchmarks/coverage.py --jobs $(JOBS) $(if $(AGAIN),--again) $(if $(CHECK),--check)
