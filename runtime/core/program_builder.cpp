@@ -20,7 +20,8 @@ ProgramBuilder::ProgramBuilder(std::vector<Axis> mesh, int64_t micro) {
   program.rankToProgram.assign(size_t(program.numRanks()), 0);
 }
 
-uint32_t ProgramBuilder::addQueue(QueueRole role, std::string name, bool yields) {
+uint32_t ProgramBuilder::addQueue(QueueRole role, std::string name,
+                                  bool yields) {
   program.queues.push_back({role, std::move(name), yields});
   return uint32_t(program.queues.size() - 1);
 }
