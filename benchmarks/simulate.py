@@ -147,12 +147,15 @@ def measure_search(report, folder, _):
 
 def compare_predictions(step, folder, cluster, words):
     """What the compiler says of a Program with kernels, and what is simulated of one without."""
-    words = [*words, "--cluster", cluster]
-    text = compile_step(step, folder / "cpu.tdm", *words, "--timeline")["text"]
+    prices, plan = ["--cluster", cluster], folder / "plan.txt"
+    keeps = ["--timeline", "--save-plan", plan]
+    text = compile_step(step, folder / "cpu.tdm", *words, *prices, *keeps)["text"]
     told = re.search(r"timeline ([\d.e-]+) s", text)
     if not told:
         fail(f"{step}: found no timeline in the answer of tandem-compile")
-    compile_step(step, folder / "sim.tdm", *words, "--device", "sim")
+    # A search that ends at its time limit finds another plan each time.
+    words = ["--plan-file", plan] if "--search" in words else words
+    compile_step(step, folder / "sim.tdm", *words, *prices, "--device", "sim")
     return float(told[1]), simulate(folder / "sim.tdm", cluster)[1]["seconds"]
 
 
