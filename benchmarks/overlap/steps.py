@@ -51,7 +51,7 @@ class Compiled:
     plan: str
     micro: int
     program: Path
-    cost: float  # seconds of a step, predicted: the timeline of the schedule
+    cost: float  # seconds of a step, simulated: the timeline of the Program
 
 
 @dataclass
