@@ -32,7 +32,7 @@
 // RUN: not tandem-compile %s --plan-file %t.two.plan 2>&1 | FileCheck %s --check-prefix=TWO
 // RUN: sed 's/nn.either:/nn.either: agian 1/' %t.plan > %t.typo.plan
 // RUN: not tandem-compile %s --plan-file %t.typo.plan 2>&1 | FileCheck %s --check-prefix=TYPO
-// TYPO: error: plan file '{{.*}}', line {{[0-9]+}}: found 'agian 1 data', expected 'again N', or an axis of mesh data=2 with its signature
+// TYPO: error: plan file '{{.*}}', line {{[0-9]+}}: found 'agian 1 data', expected 'again N' or 'host N', or an axis of mesh data=2 with its signature
 // RUN: not tandem-compile %s --plan-file %t.again.plan --memory 100 2>&1 | FileCheck %s --check-prefix=LARGE
 // LARGE: error: plan {{.*}}: the plan holds 704 B on each rank, 604 B more than the limit of 100 B;
 // RUN: tandem-compile %s --mesh data=2 --plan-only -o %t.without.plan
