@@ -29,8 +29,9 @@
 //
 // What runs ahead lies beside the collectives of its stage, whose slot is the
 // only one with more than the larger arm (Cost.h, *Ahead*). It is worth gamma
-// where these are worth 1. With one strand both may have the weights of another
-// lambda, 1 - l1: w_p(1 - l1) and w_c(1 - l1).
+// where these are worth 1, or both have the weights w_p(l) and w_c(l) of
+// another lambda: l = 1 - l1, and with several strands at most l1, so that no
+// collective is worth more than w_c(l).
 //
 // Stages, the order and the source of copies are dropped: a tensor costs at
 // least the dearest of the changes that its users need, over stations that
@@ -81,9 +82,10 @@ Weights tandem::search::getBoundWeights(const SearchProblem &problem,
   weights.split = (getComputation(first) + getComputation(second) +
                    (k - 2) * getComputation(other)) /
                   k;
+  double ahead = hasAgain ? std::min(first, 1 - first) : 0;
   if (hasAgain)
-    weights.again = gamma;
-  weights.serial = share;
+    weights.again = getComputation(ahead);
+  weights.joined = weights.serial = share * getCollective(ahead);
   weights.collectiveOnce = share * getCollective(first);
   weights.collectiveSplit = share *
                             (getCollective(first) + getCollective(second) +
