@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 import torch
 from forked import Forks, free_port
+from test_layouts import CLUSTER
 
 ROOT = Path(__file__).resolve().parents[2]
 TRAIN = str(ROOT / "examples/train.py")
@@ -246,7 +247,7 @@ print(sum("its prices are those of one laptop" in str(w.message) for w in told))
 def test_what_process_0_has_compiled_is_known_to_all(forks, script):
     text = """
 step = compile(plan="zero")
-for report in ("plan", "plan_table", "remarks", "explanation", "explanation_json", "ir"):
+for report in ("plan", "plan_table", "layouts", "remarks", "explanation", "explanation_json", "ir"):
     print(getattr(step.compiled, report))
 print([stage for stage, seconds in step.compiled.seconds if seconds >= 0])
 step.explain()
@@ -582,6 +583,27 @@ error_of(lambda: tandem.compile(*made, mesh="auto", cluster="laptop.yaml"))
             "CompileError: mesh='auto' says only after the capture which rows are a process's own"
         )
         assert printed == f"{words}, expected compile(..., batch='global')\n"
+
+
+def test_a_layout_that_is_found_is_that_of_all(forks, script, tmp_path):
+    """Each process has its ranks of the pipeline, and the table of layouts."""
+    cluster = tmp_path / "slow.yaml"
+    cluster.write_text(CLUSTER)
+    text = f"""
+torch.manual_seed(0)
+model = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(8)))
+data = {{"x": torch.randn(16, 64)}}
+made = model, loss, torch.optim.SGD(model.parameters(), lr=0.1), data
+options = dict(mesh="auto", search="tandem", cluster={str(cluster)!r}, search_time_limit=30)
+step = tandem.compile(*made, batch="global", memory="150kB", **options)
+losses = [float(step(data)) for _ in range(2)]
+print([axis.name for axis in step.program.mesh if axis.size > 1], losses, step.compiled.layouts)
+"""
+    ends = finish(forks.start_job(2, script(text)))
+    for code, printed, errors in ends:
+        assert code == 0, errors
+        assert "pipe" in printed.splitlines()[0] and "layouts: 4 devices" in printed
+    assert ends[0][1] == ends[1][1]  # losses, too
 
 
 def test_an_evaluation_of_rows_that_do_not_divide(forks, script):

@@ -178,6 +178,7 @@ class Compiled:
     bytes: bytes
     plan: str
     plan_table: str
+    layouts: str
     explanation: str
     explanation_json: str
     ir: list
