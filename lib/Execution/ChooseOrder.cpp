@@ -1,0 +1,195 @@
+//===- ChooseOrder.cpp - the order of a pipeline, by its Programs --------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Compilation.h"
+#include "tandem/Cost/Plan.h"
+#include "tandem/Orders/Schedules.h"
+
+using namespace mlir;
+
+namespace tandem {
+
+/// What a step of the Program is predicted to take.
+FailureOr<double> Compilation::predictSeconds(rt::Timeline &timeline) {
+  auto predicted = predictProgram(result.bytes, options.cluster);
+  if (!predicted.ok())
+    return fail(predicted.status().message());
+  timeline = std::move(*predicted);
+  int64_t begin = std::numeric_limits<int64_t>::max(), end = 0;
+  for (const rt::TraceEvent &event : timeline.events) {
+    begin = std::min(begin, event.begin);
+    end = std::max(end, event.end);
+  }
+  return 1e-9 * static_cast<double>(end - std::min(begin, end));
+}
+
+/// Makes the Program of another order from the step in front of its actions.
+FailureOr<bool> Compilation::tryOrder(const orders::Order &order) {
+  module = unordered.step->clone();
+  result.ir.resize(unordered.numIR);
+  pipe->order = "search"; // no name of a schedule
+  pipe->rows = orders::print(order);
+  if (failed(outline()))
+    return failure();
+  keepIR("localize");
+  if (failed(runStages(findStage("localize") + 1)) || failed(emit()))
+    return failure();
+  FailureOr<std::string> excess = findExcess();
+  return failed(excess) ? FailureOr<bool>(failure()) : excess->empty();
+}
+
+/// Keeps an order in mind if its Program, which fits, is predicted to be faster
+/// than those before.
+void Compilation::keepOrder(const orders::Order &order, StringRef name,
+                            double seconds) {
+  if (unordered.best && seconds >= unordered.seconds)
+    return;
+  unordered.best = order;
+  unordered.seconds = seconds;
+  unordered.name = name.str();
+}
+
+LogicalResult Compilation::weighOrder(const orders::Order &order,
+                                      StringRef name) {
+  if (!unordered.tried.insert(orders::print(order)).second)
+    return success();
+  FailureOr<bool> isSmall = tryOrder(order);
+  if (failed(isSmall) || !*isSmall)
+    return failed(isSmall) ? failure() : success();
+  rt::Timeline timeline;
+  FailureOr<double> seconds = predictSeconds(timeline);
+  if (succeeded(seconds))
+    keepOrder(order, name, *seconds);
+  return seconds;
+}
+
+/// Searches orders of one step and of steps behind each other.
+LogicalResult Compilation::weighSearched(pipeline::ScheduleProblem &problem,
+                                         const orders::Order &start) {
+  pipeline::OrderSearchOptions search;
+  search.starts.push_back(start);
+  search.endsSearch = [this] { return endsSearch(); };
+  for (auto objective :
+       {pipeline::OrderObjective::Span, pipeline::OrderObjective::Makespan}) {
+    problem.objective = objective;
+    // Half of what is left, for the other one and for Programs.
+    if (options.searchTimeLimit > 0)
+      search.timeLimit =
+          std::max(1e-3, (options.searchTimeLimit - deadline.getPassed()) / 2);
+    pipeline::OrderSearchResult found = pipeline::searchOrder(problem, search);
+    unordered.why = found.error;
+    if (!found.order)
+      return success();
+    unordered.cost = found.cost;
+    unordered.bound = found.lowerBound;
+    if (failed(weighOrder(*found.order, "an order of its own")))
+      return failure();
+  }
+  return success();
+}
+
+/// What is left of a limit is known by the Program alone: where it does not
+/// fit, the search gets less.
+LogicalResult Compilation::weighWithin(pipeline::ScheduleProblem &problem,
+                                       const orders::Order &start) {
+  const std::vector<double> limits = problem.limits;
+  constexpr unsigned kMaxTries = 4;
+  for (unsigned i = 0; i < kMaxTries; ++i) {
+    if (failed(weighSearched(problem, start)))
+      return failure();
+    if (unordered.best || endsSearch() || deadline.isOver())
+      break;
+    for (double &room : problem.limits)
+      room = std::max(0.0,
+                      room - static_cast<double>(repeats.held - repeats.limit));
+  }
+  problem.limits = limits;
+  return success();
+}
+
+/// Orders with a name that fit: what a step does behind its actions may decide.
+LogicalResult
+Compilation::weighNamed(const pipeline::ScheduleProblem &problem) {
+  for (const orders::Schedule &schedule : orders::getSchedules()) {
+    if (unordered.best && (endsSearch() || deadline.isOver()))
+      return success();
+    std::optional<orders::Order> order = placeOrder(problem, schedule.name);
+    std::string why;
+    if (order && measureOrder(problem, *order, "order", why) &&
+        failed(weighOrder(*order, schedule.name)))
+      return failure();
+  }
+  return success();
+}
+
+/// The problem that the Program shows, and the order that it has.
+FailureOr<pipeline::ScheduleProblem>
+Compilation::makeProblem(const rt::Timeline &timeline, orders::Order &start) {
+  auto problem =
+      makeOrderProblem(*module, timeline, pipe->accumulate, pipe->strands);
+  std::string why;
+  auto given = pipe->rows.empty()
+                   ? placeOrder(problem, pipe->order)
+                   : orders::parseOrder(pipe->rows, pipe->order, why);
+  if (!given)
+    return fail("order 'search' starts at " + pipe->order + ": " + why);
+  start = std::move(*given);
+  if (hasMemoryLimit())
+    limitPoints(problem, start, program,
+                getLimits(options, program.numRanks(), why));
+  return why.empty() ? FailureOr<pipeline::ScheduleProblem>(problem)
+                     : FailureOr<pipeline::ScheduleProblem>(fail(why));
+}
+
+/// Finds the order by what the Program of another one shows, and keeps the one
+/// whose Program is predicted to be the fastest. False: no order fits, and the
+/// step has to be planned again.
+FailureOr<bool> Compilation::searchOrder() {
+  std::optional<search::InterruptGuard> guard;
+  if (options.takesInterrupts)
+    guard.emplace();
+  rt::Timeline timeline;
+  orders::Order start;
+  FailureOr<double> before = predictSeconds(timeline);
+  FailureOr<std::string> excess = findExcess();
+  if (failed(before) || failed(excess))
+    return failure();
+  int64_t held = repeats.held, limit = repeats.limit;
+  auto problem = makeProblem(timeline, start);
+  if (failed(problem))
+    return failure();
+  Pipe given = *pipe;
+  std::string name =
+      pipe->rows.empty() ? pipe->order : "one microbatch behind the other";
+  unordered.tried.insert(orders::print(start));
+  if (excess->empty())
+    keepOrder(start, name, *before);
+  if (failed(weighWithin(*problem, start)) || failed(weighNamed(*problem)))
+    return failure();
+  if (!unordered.best) {
+    pipe = std::move(given);
+    unordered = Unordered();
+    repeats.excess = "order 'search': " + *excess + "; no order fits";
+    std::tie(repeats.held, repeats.limit) = std::pair(held, limit);
+    return planLess();
+  }
+  result.remarks.push_back(
+      "remark: order search: " + unordered.name +
+      ", a step is predicted to take " + cost::printSeconds(unordered.seconds) +
+      ", " + cost::printSeconds(*before) + " by " + name +
+      (excess->empty() ? "" : ", which does not fit") +
+      (unordered.cost > 0
+           ? "; the actions alone take " + cost::printSeconds(unordered.cost) +
+                 ", no order less than " + cost::printSeconds(unordered.bound)
+           : ""));
+  FailureOr<bool> isMade = tryOrder(*unordered.best);
+  if (succeeded(isMade))
+    result.plan = replaceOrder(pipe->rows, result.plan);
+  return isMade;
+}
+
+} // namespace tandem

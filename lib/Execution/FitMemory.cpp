@@ -1,0 +1,208 @@
+//===- FitMemory.cpp - plans again until the Program fits ----------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Compilation.h"
+#include "HostLimit.h"
+#include "tandem/Dialect/SPMD/SPMD.h"
+#include "tandem/Support/ByteSize.h"
+
+using namespace mlir;
+
+namespace tandem {
+
+/// How often a step is planned again whose Program exceeds its limit.
+static constexpr unsigned kMaxRepeats = 3;
+
+//===----------------------------------------------------------------------===//
+// Recomputation
+//===----------------------------------------------------------------------===//
+
+/// Whether a user gives a limit of memory, or a cluster that has one.
+bool Compilation::hasMemoryLimit() const {
+  return options.memory >= 0 || !options.cluster.empty();
+}
+
+/// Whether a file has a plan, which may be of a step with the offer.
+bool Compilation::isGiven() const {
+  return !options.planFile.empty() || !options.start.empty();
+}
+
+LogicalResult Compilation::keepSource(const Stage *first) {
+  auto step = module->lookupSymbol<func::FuncOp>("step");
+  if (first->name != "import" || !step)
+    return success();
+  ofStages.hostMemory = findHostLimit(options, step, pipe.has_value(), error);
+  ofStages.recompute |= llvm::any_of(options.pins, [&](StringRef pin) {
+    return asksAgain(pin) || asksToSend(step, pin);
+  });
+  if (hasMemoryLimit() || isGiven())
+    recompute.step = module->clone();
+  return success(error.empty());
+}
+
+/// What plan files of the other step are read for. It says nothing.
+ModuleOp Compilation::getOtherOffer() {
+  if (recompute.other || !recompute.step)
+    return recompute.other.get();
+  ScopedDiagnosticHandler silent(context.get(),
+                                 [](Diagnostic &) { return success(); });
+  recompute.other = recompute.step->clone();
+  std::swap(module, recompute.other);
+  ofStages.recompute = !ofStages.recompute;
+  bool isMade = true;
+  for (const Stage *stage = findStage("import"); stage->name != "plan"; ++stage)
+    isMade = isMade && succeeded(runPasses(*stage));
+  ofStages.recompute = !ofStages.recompute;
+  std::swap(module, recompute.other);
+  return isMade ? recompute.other.get() : ModuleOp();
+}
+
+/// After an error, with an offer to make values again where no plan fits
+/// without; with or without, as the step has it that a file has a plan of.
+/// False if it is of no use.
+bool Compilation::offerAgain() {
+  // A plan that is given stays as it is.
+  recompute.lacksMemory &= options.planFile.empty() && !ofStages.recompute;
+  if (!recompute.step || isCancelled() ||
+      !(recompute.lacksMemory || recompute.isOfOther))
+    return false;
+  error.clear();
+  module = recompute.step->clone();
+  recompute.other = nullptr;
+  repeats = Repeats();
+  ofStages.memory = getFirstLimit();
+  ofStages.recompute = !ofStages.recompute;
+  result.ir.clear();
+  result.remarks.clear();
+  if (recompute.lacksMemory)
+    result.remarks.push_back("remark: no plan fits that holds all that is "
+                             "saved: the backward pass may make values again");
+  recompute.lacksMemory = recompute.isOfOther = false;
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// The limit of memory
+//===----------------------------------------------------------------------===//
+
+/// Whether another limit makes another plan. `hidup` knows none; a preset
+/// chooses sources.
+bool Compilation::isSearched() const {
+  if (options.search == "hidup" || !options.planFile.empty())
+    return false;
+  return !options.search.empty() || options.mesh == "auto" ||
+         ofStages.recompute;
+}
+
+void Compilation::keepStep() {
+  if (!hasMemoryLimit() || !isSearched() || repeats.step)
+    return;
+  repeats.step = module->clone();
+  repeats.numRemarks = result.remarks.size();
+  repeats.numIR = result.ir.size();
+}
+
+std::string Compilation::describeHeld() const {
+  return "the Program holds " + printByteSize(repeats.held) +
+         " on each rank, " + printByteSize(repeats.held - repeats.limit) +
+         " more than the limit of " + printByteSize(repeats.limit);
+}
+
+/// The peak of a plan is of all sections, so that it has no limit at first: the
+/// points of its Program do.
+int64_t Compilation::getFirstLimit() const {
+  return pipe && hasMemoryLimit() ? std::numeric_limits<int64_t>::max()
+                                  : options.memory;
+}
+
+/// What the Program holds too much; empty: it fits.
+FailureOr<std::string> Compilation::findExcess() {
+  if (pipe && hasMemoryLimit()) {
+    std::string why;
+    std::vector<int64_t> limits = getLimits(options, program.numRanks(), why);
+    if (!why.empty())
+      return fail(why);
+    return describeExcess(*module, program, limits, repeats.held,
+                          repeats.limit);
+  }
+  auto limit = getInteger(*module, spmd::kMemoryAttrName);
+  if (pipe || !limit || repeats.held <= *limit)
+    return std::string();
+  repeats.limit = *limit;
+  return describeHeld();
+}
+
+/// A plan counts what tensors hold, by stages; buffers are aligned, leave gaps
+/// and overlap stages, and kernels have scratch. False: the step has to be
+/// planned again. A plan that was given may exceed the memory of a cluster,
+/// with a warning, as many a cluster prices it, and no limit that somebody asks
+/// for.
+FailureOr<bool> Compilation::fits() {
+  if (std::string why = describeHostExcess(options, program); !why.empty())
+    return fail(why);
+  FailureOr<std::string> excess = findExcess();
+  if (failed(excess) || excess->empty())
+    return failed(excess) ? FailureOr<bool>(failure()) : true;
+  repeats.excess = std::move(*excess);
+  if (pipe || repeats.step || options.memory >= 0)
+    return planLess();
+  module->emitWarning() << repeats.excess
+                        << ", into which its plan fits: leave room with "
+                           "'reserved' in the cluster file";
+  return true;
+}
+
+/// False: the step has to be planned again.
+FailureOr<bool> Compilation::planLess() {
+  if (!repeats.step || repeats.count == kMaxRepeats)
+    return failTooLarge();
+  planAgain();
+  return false;
+}
+
+/// Where an offer to make values again is of no use, this is what is said.
+LogicalResult Compilation::failTooLarge() {
+  recompute.lacksMemory = true;
+  std::string tries =
+      repeats.count ? " after " + std::to_string(repeats.count) + " repeats"
+                    : "";
+  if (pipe)
+    (void)fail(repeats.excess +
+               "; expected more memory, more points, a search, or another cut "
+               "or order");
+  else
+    (void)fail(repeats.excess + "; its plan" + tries + " holds " +
+               printByteSize(repeats.peak) + ": expected memory of at least " +
+               printByteSize(repeats.held) + ", or more ranks");
+  if (!ofStages.recompute)
+    recompute.error = error;
+  return failure();
+}
+
+/// With the excess less than what the plan was held to, or holds: so another
+/// plan is found each time. Of a pipeline the plan holds all sections and one
+/// microbatch, so that its limit falls as that of the point has to.
+int64_t Compilation::getNextLimit() const {
+  int64_t last = ofStages.memory < 0 ? repeats.limit : ofStages.memory;
+  last = std::min(last, repeats.peak);
+  if (pipe)
+    return static_cast<double>(last) * repeats.limit / repeats.held;
+  return std::max<int64_t>(0, last - (repeats.held - repeats.limit));
+}
+
+void Compilation::planAgain() {
+  ofStages.memory = getNextLimit();
+  ++repeats.count;
+  module = repeats.step->clone();
+  result.ir.resize(repeats.numIR);
+  result.remarks.resize(repeats.numRemarks++);
+  result.remarks.push_back(
+      "remark: " + repeats.excess + ": planned again, for at most " +
+      printByteSize(ofStages.memory) + (pipe ? " of all sections" : ""));
+}
+
+} // namespace tandem
