@@ -241,7 +241,8 @@ TEST(CommandTimes, MeasuredOnesAreMedians) {
 
 TEST(CommandTimes, FilesReadBack) {
   std::string path = testing::TempDir() + "times-" + std::to_string(getpid());
-  CommandTimes times{"ab12", "a test", {{{4, 0.25}, {7, 1e-6}}, {}}};
+  CommandTimes times{
+      "ab12", "a test", "a machine", {{{4, 0.25}, {7, 1e-6}}, {}}};
   times.collectives = {{{5, 0.5}}, {}};
   times.latency = {{{5, 0.125}}, {}};
   times.computationSlowdown = 1.5;
@@ -251,6 +252,7 @@ TEST(CommandTimes, FilesReadBack) {
   ASSERT_TRUE(read.ok());
   EXPECT_EQ(read->program, times.program);
   EXPECT_EQ(read->from, times.from);
+  EXPECT_EQ(read->machine, times.machine);
   EXPECT_EQ(read->seconds, times.seconds);
   EXPECT_EQ(read->collectives, times.collectives);
   EXPECT_EQ(read->latency, times.latency);
