@@ -1,5 +1,5 @@
-"""Four layers with a gradient each (`write`), what lies beside their sums in a timeline (`overlap`), and how many
-pieces of sums end while a transfer moves (`pieces`). Behind the paths of `write`: the width, and the rows of a batch."""
+"""Four layers with a gradient each (`write`), and what lies beside their sums in a timeline (`overlap`). Behind the
+paths of `write`: the width, and the rows of a batch."""
 
 import json
 import sys
@@ -96,40 +96,6 @@ def print_overlap(path):
             print("rank", rank, action(sum_), f"beside {passes[0]}" if passes else "alone")
 
 
-def print_pieces(path):
-    """All ranks are threads of one process. A transfer moves when both ends have begun, and until one of them ends."""
-    timeline = json.loads(path.read_text())
-    head = timeline["tandem"]
-    commands = {
-        (rank, command["id"]): command
-        for rank, program in enumerate(head["rank_to_program"])
-        for command in head["rank_programs"][program]
-    }
-    pieces, transfers, counts = {}, {}, {}
-    events = [event for event in timeline["traceEvents"] if event["ph"] == "X"]
-    for event in sorted(events, key=lambda event: event["ts"]):
-        rank, begin, end = event["pid"], event["ts"], event["ts"] + event["dur"]
-        command = commands[rank, event["args"]["id"]]
-        if "from" in command:  # the n-th send meets the n-th receive; mesh pipe=2,data=2
-            way = (command["from"], command["to"], rank % 2)
-            number = counts[rank, way] = counts.get((rank, way), 0) + 1
-            other = transfers.get((way, number), (begin, end))
-            transfers[way, number] = (max(begin, other[0]), min(end, other[1]))
-        elif event["name"].split(" ")[0][1:] == "S" and "axes" in command:
-            pieces.setdefault(rank, []).append(end)
-    most = max(
-        sum(begin < other < end for other in ends)
-        for begin, end in transfers.values()
-        for ends in pieces.values()
-    )
-    print(
-        min(map(len, pieces.values())),
-        "pieces on each rank at least, at most",
-        most,
-        "end while a transfer moves",
-    )
-
-
 if __name__ == "__main__":
     from pathlib import Path
 
@@ -138,4 +104,4 @@ if __name__ == "__main__":
         write_step(Path(paths[0]))
         write_data(paths[1])
     else:
-        {"overlap": print_overlap, "pieces": print_pieces}[mode](Path(paths[0]))
+        print_overlap(Path(paths[0]))

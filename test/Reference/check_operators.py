@@ -279,6 +279,8 @@ def add_shape_cases():
     case("iota", lambda: torch.arange(7))
     case("either", lambda x, *_: x, x, x, x)
     case("either", lambda x, *_: x, *[torch.tensor([0.0, -0.0, torch.nan, 1.0])] * 2)
+    case("to_host", lambda x: x, x)
+    case("from_host", lambda x: x, x)
     case("reshape", lambda x: x.reshape(3, 8), x)
     case(
         "permute",

@@ -154,7 +154,7 @@ TEST(ClusterTest, OverridesCanBeWrong) {
 TEST(ClusterTest, UnknownKeys) {
   EXPECT_EQ(getError("piece:", "pieces:"),
             "c.yaml:21: found unknown key 'pieces', expected one of name, "
-            "kinds, nodes, link, interference, piece, measured");
+            "machine, kinds, nodes, link, interference, piece, measured");
   EXPECT_EQ(getError("overhead: 1 us", "overheads: 1 us"),
             "c.yaml:13: found unknown key 'overheads', expected one of rates, "
             "memory, overhead, price");

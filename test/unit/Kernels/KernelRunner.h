@@ -47,6 +47,9 @@ public:
   static std::string lastReport;
   /// What the emulated GPU refused of the last run; empty if nothing.
   static std::string lastRefusal;
+  /// Whether kernels have mistakes: what writes an input is refused, not
+  /// failed.
+  bool hasMistakes = false;
   /// Null on the host.
   EmulatedKernels *getEmulated() const { return emulated.get(); }
 

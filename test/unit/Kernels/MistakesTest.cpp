@@ -51,12 +51,14 @@ static void plantAll(KernelsOfText &kernels, func::FuncOp function,
   mistakes.list();
   ASSERT_TRUE(isRight(kernels, function, inputs, *expected))
       << function.getName().str() << LoadedKernels::lastRefusal;
+  kernels->hasMistakes = true;
   for (int64_t number = 0, e = mistakes.count(); number < e; ++number) {
     mistakes.plant(number);
     if (isRight(kernels, function, inputs, *expected))
       ++unnoticed[function.getName().str() + ": " + mistakes.name(number)];
   }
   mistakes.plant(-1);
+  kernels->hasMistakes = false;
 }
 
 /// In every kernel of the text, by accesses of 16 bytes where it has such, and

@@ -203,4 +203,5 @@ TEST(AheadSearchTest, searchesAgree) {
   EXPECT_GT(numAhead, 25u);
   EXPECT_GT(numIlp, 40u);
   EXPECT_GT(numProven, 150u);
+  EXPECT_GT(numFound, 220u);
 }
