@@ -53,6 +53,13 @@ LogicalResult Compilation::checkCut() {
                     "that stage, expected none");
 }
 
+/// Of the gradients of sections.
+LogicalResult Compilation::failNoSections() {
+  return fail("sum-piece is " + Twine(options.sumPiece) +
+              ", but the step is no pipeline, expected one with sections on "
+              "an axis 'pipe'");
+}
+
 LogicalResult Compilation::checkOptions() {
   if (failed(checkStages()) || failed(checkCut()))
     return failure();
@@ -77,6 +84,11 @@ LogicalResult Compilation::checkOptions() {
                 (isLimited ? "a search time limit" : "a start") +
                 " without a search, expected 'tandem' or another one" +
                 (isLimited ? ", or an explanation" : ""));
+  if (options.micro < 1)
+    return fail("micro is " + Twine(options.micro) + ", expected at least 1");
+  if (options.accumulate < 1 || options.accumulate > kMaxAccumulate)
+    return fail("accumulate is " + Twine(options.accumulate) +
+                ", expected an integer from 1 to " + Twine(kMaxAccumulate));
   pipe = takePipe(ofStages, error);
   if (!error.empty())
     return failure();
@@ -91,14 +103,7 @@ LogicalResult Compilation::checkOptions() {
   if (pipe && pipe->isSearched)
     ofStages.searchTimeLimit /= 2;
   if (!pipe && options.sumPiece >= 0 && options.fromStage.empty())
-    return fail("sum-piece is " + Twine(options.sumPiece) +
-                ", but the step is no pipeline, expected one with sections on "
-                "an axis 'pipe'");
-  if (options.micro < 1)
-    return fail("micro is " + Twine(options.micro) + ", expected at least 1");
-  if (options.accumulate < 1 || options.accumulate > kMaxAccumulate)
-    return fail("accumulate is " + Twine(options.accumulate) +
-                ", expected an integer from 1 to " + Twine(kMaxAccumulate));
+    return failNoSections();
   return success();
 }
 

@@ -438,7 +438,8 @@ void Chooser::weigh(size_t number) {
     candidate.failure = "not tried " + end;
   else if (candidate.failure.empty())
     tryOne(candidate, seconds);
-  hasProgram |= candidate.failure.empty();
+  // A preset alone may be far from the best.
+  hasProgram |= candidate.failure.empty() && !candidate.options.search.empty();
 }
 
 std::vector<std::string> Chooser::printTable() const {

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Compilation.h"
+#include "HostLimit.h"
 #include "tandem/Cost/Plan.h"
 #include "tandem/Orders/Schedules.h"
 
@@ -81,7 +82,6 @@ LogicalResult Compilation::weighSearched(pipeline::ScheduleProblem &problem,
       search.timeLimit =
           std::max(1e-3, (options.searchTimeLimit - deadline.getPassed()) / 2);
     pipeline::OrderSearchResult found = pipeline::searchOrder(problem, search);
-    unordered.why = found.error;
     if (!found.order)
       return success();
     unordered.cost = found.cost;
@@ -149,9 +149,8 @@ Compilation::makeProblem(const rt::Timeline &timeline, orders::Order &start) {
 /// whose Program is predicted to be the fastest. False: no order fits, and the
 /// step has to be planned again.
 FailureOr<bool> Compilation::searchOrder() {
-  std::optional<search::InterruptGuard> guard;
-  if (options.takesInterrupts)
-    guard.emplace();
+  if (std::string why = describeHostExcess(options, program); !why.empty())
+    return fail(why);
   rt::Timeline timeline;
   orders::Order start;
   FailureOr<double> before = predictSeconds(timeline);
@@ -172,8 +171,8 @@ FailureOr<bool> Compilation::searchOrder() {
     return failure();
   if (!unordered.best) {
     pipe = std::move(given);
-    unordered = Unordered();
     repeats.excess = "order 'search': " + *excess + "; no order fits";
+    unordered = Unordered();
     std::tie(repeats.held, repeats.limit) = std::pair(held, limit);
     return planLess();
   }

@@ -131,13 +131,16 @@ LogicalResult Compilation::verifyExit(const Stage &stage) {
 /// What is behind the stage `accumulate` has its pipeline in the module.
 LogicalResult Compilation::takeGivenPipe() {
   auto given = readPipe(*module, ofStages.mesh);
-  if (options.fromStage.empty() || !given)
+  if (options.fromStage.empty())
     return success();
+  if (!given)
+    return options.sumPiece < 0 ? success() : failNoSections();
   if (options.micro > 1)
     return fail("micro is " + Twine(options.micro) +
                 ", but the microbatches of a pipeline are those of the stage "
                 "accumulate, which the module has left, expected none");
   pipe = std::move(given);
+  pipe->sumPiece = options.sumPiece;
   ofStages.timeline = false;
   ofStages.memory = getFirstLimit();
   return success();
@@ -308,7 +311,8 @@ LogicalResult Compilation::cutSums() {
     return success();
   if (bytes < 0 && options.triesSumPieces) {
     std::string why;
-    sumPiece = chooseSumPiece(program, options.cluster, why);
+    sumPiece = chooseSumPiece(
+        program, options.cluster, [this] { return endsSearch(); }, why);
     if (!why.empty())
       return fail(why);
     bytes = sumPiece ? sumPiece->bytes : 0;
@@ -349,6 +353,10 @@ LogicalResult Compilation::addTimeline() {
 
 /// False: the step has to be planned again.
 FailureOr<bool> Compilation::compileFrom(const Stage *first) {
+  // The first interrupt ends the searches of plan and order.
+  std::optional<search::InterruptGuard> guard;
+  if (options.takesInterrupts && pipe && pipe->isSearched)
+    guard.emplace();
   if (failed(runStages(first)))
     return failure();
   if (!options.stopAfter.empty())

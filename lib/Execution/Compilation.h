@@ -71,9 +71,8 @@ struct Unordered {
   double seconds = 0;
   std::string name;
   /// Of the last search: what the actions alone take, and what no order takes
-  /// less than; or why there is no order.
+  /// less than.
   double cost = 0, bound = 0;
-  std::string why;
 };
 
 /// One compilation.
@@ -102,6 +101,7 @@ private:
   }
   mlir::LogicalResult checkStages();
   mlir::LogicalResult checkCut();
+  mlir::LogicalResult failNoSections();
   mlir::LogicalResult parse(std::string_view text, std::string_view name);
   mlir::LogicalResult nameDevice();
   mlir::LogicalResult enter();

@@ -10,6 +10,7 @@
 #include "tandem/Device/HostSpace.h"
 #include "tandem/Dialect/Sched/Sched.h"
 #include "tandem/Support/ByteSize.h"
+#include "tandem/Support/TextFile.h"
 #include "tandem/Transforms/Plan/Plan.h"
 #include "tandem_rt/pinned.h"
 #include <limits>
@@ -23,6 +24,13 @@ static bool hasHostLink(const std::string &cluster) {
   auto read =
       cluster.empty() ? std::nullopt : cost::readCluster(cluster, error);
   return read && read->host;
+}
+
+/// Whether a plan file has values that wait on the host.
+static bool hasHostValues(const std::string &planFile) {
+  std::string error;
+  auto text = planFile.empty() ? std::nullopt : readTextFile(planFile, error);
+  return text && StringRef(*text).contains(" nn.either: host ");
 }
 
 int64_t tandem::findHostLimit(const CompileOptions &options, func::FuncOp step,
@@ -39,7 +47,8 @@ int64_t tandem::findHostLimit(const CompileOptions &options, func::FuncOp step,
   if (options.hostMemory >= 0)
     return options.hostMemory;
   auto asks = [&](StringRef pin) { return asksToSend(step, pin); };
-  return llvm::any_of(options.pins, asks) || hasHostLink(options.cluster)
+  return llvm::any_of(options.pins, asks) || hasHostLink(options.cluster) ||
+                 hasHostValues(options.planFile) || hasHostValues(options.start)
              ? std::numeric_limits<int64_t>::max()
              : 0;
 }

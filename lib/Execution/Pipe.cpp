@@ -340,6 +340,8 @@ std::vector<unsigned> PipeTaker::listPlaces() const {
     StringRef(options.sections.front()).trim().getAsInteger(10, number);
   else if (!options.sections.empty())
     number = options.sections.size();
+  // More are refused when they are taken.
+  number = std::min<size_t>(number, orders::kMaxNumber + 1);
   for (size_t i = 0; text.empty() && i < number; ++i)
     places.push_back(i % pipe.points);
   return places;
@@ -356,6 +358,11 @@ bool PipeTaker::takeSearched() {
   std::vector<unsigned> places = listPlaces();
   if (options.sections.empty() && pipe.sections.empty())
     options.sections = {std::to_string(places.size())};
+  if (places.size() * options.accumulate > orders::kMaxNumber)
+    return fail("order is 'search', with " + Twine(places.size()) +
+                " sections or more and " + Twine(options.accumulate) +
+                " microbatches, expected a product of at most " +
+                Twine(orders::kMaxNumber));
   auto numMicrobatches = static_cast<unsigned>(options.accumulate);
   for (StringRef name : {"zb-h1", "interleaved-zb", "zb-v"}) {
     std::string why;

@@ -65,6 +65,7 @@ static std::string describe(const Trial &best, const std::vector<Trial> &all) {
 
 std::optional<SumPiece> chooseSumPiece(const rt::Program &program,
                                        const std::string &path,
+                                       llvm::function_ref<bool()> ends,
                                        std::string &error) {
   // What is not shorter by so much is not worth it.
   constexpr double kWorth = 1e-3;
@@ -86,7 +87,7 @@ std::optional<SumPiece> chooseSumPiece(const rt::Program &program,
     if (isBetter)
       best = all.back();
     worse = isBetter ? 0 : worse + 1;
-    if (worse == kMaxWorse)
+    if (worse == kMaxWorse || ends())
       break;
   }
   return SumPiece{best.bytes, describe(best, all)};

@@ -30,9 +30,10 @@ struct SumPiece {
 /// The size with which a step of `program`, whose sums are whole, is predicted
 /// to be shortest on the cluster of the file at `path`: whole sums, or one of
 /// 1, 2, 5, 10, ... bytes, as long as smaller ones help. None where no sum can
-/// be cut, or with one line in `error`.
+/// be cut, or with one line in `error`. The best so far once `ends` says so.
 std::optional<SumPiece> chooseSumPiece(const rt::Program &program,
                                        const std::string &path,
+                                       llvm::function_ref<bool()> ends,
                                        std::string &error);
 
 } // namespace tandem

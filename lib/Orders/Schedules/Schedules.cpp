@@ -78,7 +78,8 @@ std::optional<Order> Schedule::place(std::span<const unsigned> places,
               ", expected the file of an order";
       return std::nullopt;
     }
-    placed.points[point] = made->points[row];
+    if (section == row)
+      placed.points[point] = std::move(made->points[row]);
   }
   return placed;
 }
