@@ -188,6 +188,10 @@ Status Session::Impl::prepare(const Job &job, const SessionOptions &options) {
     return place.status();
   ValueStore::Impl::Entries fresh;
   Status status = place->fabric->agree("program", hash);
+  // A check of numbers asks all members of a sum.
+  if (status.ok())
+    status = place->fabric->agree("check of numbers (TANDEM_CHECK or --check)",
+                                  options.checksNumbers ? "nan" : "none");
   if (status.ok())
     status = place->fabric->conclude("memory", reserve(*place, options, fresh));
   if (status.ok())

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 
 namespace tandem::rt::cpu {
 
@@ -127,27 +128,31 @@ private:
 
 class TransferTask final : public Task {
 public:
+  /// `way`: where some queue yields to it, else null.
   TransferTask(const TaskContext &context, const Transfer &op, bool sends,
-               std::unique_ptr<Communicator> communicator)
-      : communicator(std::move(communicator)), way(context.rightOfWay),
-        sends(sends), buffer(sends ? op.source : op.destination),
+               RightOfWay *way, std::unique_ptr<Communicator> communicator)
+      : communicator(std::move(communicator)), way(way), sends(sends),
+        buffer(sends ? op.source : op.destination),
         address(context.memory.address(buffer)) {}
 
   Status run(int64_t iteration) override {
     bool isMoving = false;
+    std::function<void()> moves;
+    if (way)
+      moves = [&] {
+        isMoving = true;
+        way->beginTransfer();
+      };
     Status status = communicator->transfer(sends, address.at(iteration),
-                                           size_t(buffer.bytes), [&] {
-                                             isMoving = true;
-                                             way.beginTransfer();
-                                           });
+                                           size_t(buffer.bytes), moves);
     if (isMoving)
-      way.endTransfer();
+      way->endTransfer();
     return status;
   }
 
 private:
   std::unique_ptr<Communicator> communicator;
-  RightOfWay &way;
+  RightOfWay *const way;
   const bool sends;
   const BufferRef &buffer;
   Address address;
@@ -274,7 +279,9 @@ struct Maker {
         {std::min(from, to), std::max(from, to)}, context.rank, command.queue);
     if (!communicator.ok())
       return communicator.status();
+    bool yields = std::ranges::any_of(context.program.queues, &Queue::yields);
     return make<TransferTask>(context, op, context.rank == from,
+                              yields ? &context.rightOfWay : nullptr,
                               std::move(*communicator));
   }
   Made operator()(const Copy &op) const { return make<CopyTask>(context, op); }

@@ -70,6 +70,7 @@ static std::deque<rt::Command> cut(const rt::Command &command, int64_t bytes) {
   Rows rows = getRows(op);
   int64_t numRows = rows.shape.front();
   int64_t number = std::min(numRows, (getBytes(command) + bytes - 1) / bytes);
+  number = std::max<int64_t>(number, 1); // of no elements
   int64_t each = (numRows + number - 1) / number;
   if (rows.dim < 0)
     each = (each + kGrain - 1) / kGrain * kGrain;

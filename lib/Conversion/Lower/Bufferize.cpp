@@ -323,7 +323,7 @@ Value Bufferizer::findUpdated(Operation *op) {
   auto step = op->getParentOfType<sched::StepOp>();
   OpOperand &yielded = *op->getResult(0).use_begin();
   Value made = step.getValues()[yielded.getOperandNumber()];
-  if (!isa<func::ReturnOp>(*made.user_begin()))
+  if (made.use_empty() || !isa<func::ReturnOp>(*made.user_begin()))
     return {};
   unsigned index = made.use_begin()->getOperandNumber();
   auto updated = nn::getUpdates(function.getResultAttrDict(index));

@@ -165,7 +165,8 @@ Status Group::transfer(bool sends, void *data, size_t bytes,
                        const std::function<void()> &moves,
                        std::optional<int64_t> &missed) {
   constexpr size_t kPiece = 256 << 10, kFirst = 64, kWindow = 2;
-  size_t first = std::min(bytes, kFirst);
+  size_t first = moves ? std::min(bytes, kFirst) : 0;
+  size_t numFirst = first > 0;
   {
     std::lock_guard lock(mutex);
     if (aborted)
@@ -175,32 +176,32 @@ Status Group::transfer(bool sends, void *data, size_t bytes,
   Row row{*links,
           places.processes[1 - places.self],
           slots + uint64_t(Lane::Data),
-          (bytes > 0) + (bytes - first + kPiece - 1) / kPiece,
+          numFirst + (bytes - first + kPiece - 1) / kPiece,
           kWindow,
           int64_t(kPiece)};
   auto piece = [&](size_t k) {
-    size_t begin = k == 0 ? 0 : first + (k - 1) * kPiece;
-    size_t end = k == 0 ? first : std::min(bytes, begin + kPiece);
+    bool isFirst = k < numFirst;
+    size_t begin = isFirst ? 0 : first + (k - numFirst) * kPiece;
+    size_t end = isFirst ? first : std::min(bytes, begin + kPiece);
     return Inbox::Room{static_cast<char *>(data) + begin, end - begin};
-  };
-  auto start = [&](size_t k) {
-    if (k == 0 && moves)
-      moves();
   };
   try {
     if (sends) {
       Outbox outbox(row, [&](size_t k, Ring &) {
         return Piece{piece(k).memory, piece(k).bytes};
       });
-      outbox.post(1);
-      outbox.awaitAll();
-      start(0);
+      if (numFirst) {
+        outbox.post(1);
+        outbox.awaitAll();
+        moves();
+      }
       outbox.finish();
     } else {
       Inbox inbox(row, [&](size_t k, Ring &) { return piece(k); });
       for (size_t k = 0; k < row.count; ++k, inbox.refill()) {
         inbox.next();
-        start(k);
+        if (k < numFirst)
+          moves();
       }
     }
     return Status::success();

@@ -30,7 +30,8 @@ public:
 
   /// One end of a transfer, of a group of two members in two processes. No
   /// greeting goes first: both processes have the same Program, whose verifier
-  /// has compared the ends. A short first message says that both are there.
+  /// has compared the ends. With `moves`, a short first message says that both
+  /// are there.
   Status transfer(bool sends, void *data, size_t bytes,
                   const std::function<void()> &moves,
                   std::optional<int64_t> &missed);

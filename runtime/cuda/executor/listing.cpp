@@ -10,6 +10,7 @@
 #include "core/access.h"
 #include "core/text.h"
 #include "cuda/executor/check.h"
+#include "tandem_rt/pinned.h"
 
 #include <algorithm>
 
@@ -131,10 +132,31 @@ void Lister::add(Rank &rank, const Listed &listed) {
   rank.entries.push_back(std::move(entry));
 }
 
-/// A kernel asks itself whether it may write what outlives the step.
+/// The copy of a new value to the host, if it is one.
+static const Copy *findCopyToHost(const Program &program,
+                                  const Command &command) {
+  const auto *copy = std::get_if<Copy>(&command.operation);
+  bool isSent =
+      copy && copy->destination.space == Space::Argument &&
+      isPinned(program, program.arguments[copy->destination.index].memorySpace);
+  return isSent ? copy : nullptr;
+}
+
+/// A kernel asks itself whether it may write what outlives the step. So does a
+/// copy to the host, which the device has no room to write elsewhere first.
 Status Lister::makeAlone(size_t place, Entry &entry) {
   Rank &rank = *ranks[place];
   bool isGated = !entry.writes.empty() && !rank.checks.empty();
+  if (const Copy *copy = findCopyToHost(program, *entry.command);
+      isGated && copy) {
+    Made commit = makeCommit(from.gpu, rank.memory.address(copy->source),
+                             rank.memory.address(copy->destination),
+                             copy->destination.bytes, from.board.refused(place),
+                             entry.count);
+    if (commit.ok())
+      entry.work = std::move(*commit);
+    return commit.status();
+  }
   if (isGated && !std::holds_alternative<Launch>(entry.command->operation))
     return redirect(rank, place, entry);
   int64_t number = &entry - rank.entries.data() + 1;
