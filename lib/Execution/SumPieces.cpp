@@ -19,16 +19,13 @@ static std::optional<double> predict(const rt::Program &program,
                                      const std::string &path,
                                      std::string &error) {
   rt::Bytes bytes = rt::serializeProgram(program);
-  auto timeline = predictProgram(
-      {reinterpret_cast<const char *>(bytes.data()), bytes.size()}, path);
-  if (!timeline.ok()) {
-    error = timeline.status().message();
+  auto report = simulateProgram(
+      {reinterpret_cast<const char *>(bytes.data()), bytes.size()}, path, {});
+  if (!report.ok()) {
+    error = report.status().message();
     return std::nullopt;
   }
-  int64_t end = 0;
-  for (const rt::TraceEvent &event : timeline->events)
-    end = std::max(end, event.end);
-  return 1e-9 * static_cast<double>(end);
+  return report->seconds;
 }
 
 /// The sizes of 1, 2, 5, 10, ... below `bytes`, the largest first. What is
