@@ -18,8 +18,13 @@ using namespace rt;
 /// Durations that differ by less are those of one machine at rest.
 static constexpr double kLeastSpread = 0.005;
 
-static const FileKind kOrderFile{
-    "order", [](std::string_view begin) { return begin.starts_with("0F0"); }};
+/// A row begins with the first microbatch of a section: `2F0`.
+static const FileKind kOrderFile{"order", [](std::string_view begin) {
+                                   size_t end =
+                                       begin.find_first_not_of("0123456789");
+                                   return end > 0 && end < begin.size() &&
+                                          begin.substr(end).starts_with("F0");
+                                 }};
 
 static Expected<Measured> read(const Options &options) {
   Expected<Bytes> bytes = readFile(options.program);
