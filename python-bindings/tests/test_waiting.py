@@ -1,6 +1,5 @@
 """What is shown while one waits, and Ctrl-C meanwhile: it is heard everywhere, and leaves nothing half done."""
 
-import gc
 import os
 import pty
 import re
@@ -196,13 +195,21 @@ def test_a_step_ends_first():
     """However many steps there were: the values are those of whole ones."""
     step = make_step()
     step(batch_of(0))
-    gc.collect()  # Of what a capture leaves: Python drops what a signal raises within a destructor.
-    timer = threading.Timer(0.3, interrupt)
-    timer.start()
+    done = threading.Event()
+
+    def interrupt_often():  # Python drops what a signal raises within a destructor.
+        while not done.wait(0.3):
+            interrupt()
+
+    thread = threading.Thread(target=interrupt_often)
     with pytest.raises(KeyboardInterrupt):
-        while True:
-            step(batch_of(step.count))
-    timer.join()
+        thread.start()
+        try:
+            while True:
+                step(batch_of(step.count))
+        finally:
+            done.set()
+    thread.join()
     twin = make_step()
     for number in range(step.count):
         twin(batch_of(number))
