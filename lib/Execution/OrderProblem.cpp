@@ -10,6 +10,7 @@
 #include "tandem/Dialect/SPMD/SPMD.h"
 #include "tandem/Dialect/Sched/Points.h"
 #include "tandem/Orders/Schedules.h"
+#include "tandem_rt/action_times.h"
 #include <map>
 #include <set>
 
@@ -131,71 +132,19 @@ void PointReader::run() {
 // What the timeline says
 //===----------------------------------------------------------------------===//
 
-namespace {
-class TimelineReader {
-public:
-  TimelineReader(const rt::Timeline &timeline, int64_t strands)
-      : timeline(timeline), strands(strands) {
-    for (const rt::TraceEvent &event : timeline.events)
-      read(event);
-  }
-  /// Of the slowest rank the least over microbatches: others may wait within.
-  double getSpan(unsigned section, char letter) const;
-  /// Of a transfer, the least of all.
-  double getTransfer(unsigned from, unsigned to) const {
-    auto found = transfers.find({from, to});
-    return found == transfers.end() ? 0 : found->second;
-  }
-
-private:
-  void read(const rt::TraceEvent &event);
-
-  const rt::Timeline &timeline;
-  int64_t strands;
-  using Span = std::pair<int64_t, int64_t>;
-  /// By section and letter, rank and microbatch: its begin and end.
-  std::map<std::pair<unsigned, char>,
-           std::map<std::pair<int64_t, unsigned>, Span>>
-      spans;
-  std::map<std::pair<unsigned, unsigned>, double> transfers;
-};
-} // namespace
-
-void TimelineReader::read(const rt::TraceEvent &event) {
-  const rt::TimelineCommand &command = timeline.head[event];
-  if (command.isTransfer()) {
-    // An end that is there first waits for the other one.
-    double seconds = 1e-9 * static_cast<double>(event.end - event.begin);
-    auto [found, isNew] = transfers.try_emplace(
-        {unsigned(command.from), unsigned(command.to)}, seconds);
-    found->second = std::min(found->second, seconds);
-    return;
-  }
-  char letter = rt::actionOf(command);
-  bool works = command.role == rt::CommandRole::Compute ||
-               command.role == rt::CommandRole::Communicate;
-  if (!letter || letter == 'U' || !works)
-    return;
-  StringRef name = command.name;
-  unsigned section = 0, microbatch = 0;
-  name.consumeInteger(10, section);
-  name = name.drop_front();
-  name.consumeInteger(10, microbatch);
-  Span span(event.begin, event.end);
-  auto [found, isNew] = spans[{section, letter}].try_emplace(
-      {event.rank, unsigned(microbatch / strands)}, span);
-  found->second.first = std::min(found->second.first, event.begin);
-  found->second.second = std::max(found->second.second, event.end);
-}
-
-double TimelineReader::getSpan(unsigned section, char letter) const {
-  auto found = spans.find({section, letter});
-  if (found == spans.end())
-    return 0;
+/// Seconds of an action: of the slowest rank the least over microbatches, as
+/// others may wait within.
+static double getSpan(const rt::ActionTimes &times, unsigned section,
+                      char letter) {
+  rt::ActionName first{section, letter, 0};
   std::map<int64_t, int64_t> least;
-  for (const auto &[key, span] : found->second) {
-    int64_t taken = span.second - span.first;
-    auto [its, isNew] = least.try_emplace(key.first, taken);
+  for (auto it = times.spans.lower_bound({first, 0, 0});
+       it != times.spans.end(); ++it) {
+    const auto &[name, rank, step] = it->first;
+    if (name.section != section || name.letter != letter)
+      break;
+    int64_t taken = it->second.second - it->second.first;
+    auto [its, isNew] = least.try_emplace(rank, taken);
     its->second = std::min(its->second, taken);
   }
   int64_t most = 0;
@@ -215,17 +164,17 @@ pipeline::ScheduleProblem tandem::makeOrderProblem(ModuleOp module,
   pipeline::ScheduleProblem problem;
   problem.numMicrobatches = numMicrobatches;
   orders::Partition &partition = problem.partition;
-  TimelineReader times(timeline, strands);
+  rt::ActionTimes times = rt::actionTimesOf(timeline, 0, strands);
   auto points =
       module->getAttrOfType<DenseI64ArrayAttr>(spmd::kSectionsAttrName);
   for (auto [number, point] : llvm::enumerate(points.asArrayRef())) {
     orders::Section section;
     section.point = point;
     section.hasBackward = false;
-    section.forward = times.getSpan(number, 'F');
-    section.input = times.getSpan(number, 'I');
-    section.weight = times.getSpan(number, 'W');
-    section.sum = times.getSpan(number, 'S');
+    section.forward = getSpan(times, number, 'F');
+    section.input = getSpan(times, number, 'I');
+    section.weight = getSpan(times, number, 'W');
+    section.sum = getSpan(times, number, 'S');
     section.activations = 0;
     section.kept = 0;
     partition.sections.push_back(section);
@@ -233,10 +182,8 @@ pipeline::ScheduleProblem tandem::makeOrderProblem(ModuleOp module,
   }
   PointReader(module, strands, partition).run();
   for (orders::Edge &edge : partition.edges) {
-    unsigned from = partition.sections[edge.from].point;
-    unsigned to = partition.sections[edge.to].point;
-    edge.seconds =
-        std::max(times.getTransfer(from, to), times.getTransfer(to, from));
+    edge.seconds = times.transferSeconds(partition.sections[edge.from].point,
+                                         partition.sections[edge.to].point);
   }
   problem.limits.assign(partition.numPoints,
                         std::numeric_limits<double>::infinity());

@@ -7,8 +7,8 @@
 
 #include "tandem/Orders/Simulate.h"
 #include "tandem/Replan/ReplanOrder.h"
+#include "tandem_rt/action_times.h"
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -19,14 +19,6 @@ using namespace tandem::orders;
 using namespace tandem::replan;
 
 namespace {
-/// `0F3`: section, letter, microbatch.
-struct ActionName {
-  unsigned section = 0;
-  char letter = 0;
-  unsigned microbatch = 0;
-  auto operator<=>(const ActionName &) const = default;
-};
-
 class ActionReader {
 public:
   ActionReader(const rt::Program &program, const rt::Timeline &timeline,
@@ -43,7 +35,6 @@ private:
   bool readOrder();
   bool readPoint(unsigned point, const std::vector<rt::TimelineCommand> &list);
   bool readTimes();
-  void readEvent(const rt::TraceEvent &event);
   double setSeconds();
   void limitPoints();
 
@@ -55,26 +46,9 @@ private:
   std::vector<int64_t> ranks;
   std::map<unsigned, unsigned> pointOf;
   std::set<std::pair<unsigned, char>> letters;
-  int64_t firstStep = 0;
-  using Span = std::pair<int64_t, int64_t>;
-  /// Of an action of a rank in a step: its begin and end.
-  std::map<std::tuple<ActionName, int64_t, int64_t>, Span> spans;
-  /// Between two points the least, ns.
-  std::map<std::pair<unsigned, unsigned>, int64_t> transfers;
+  rt::ActionTimes times;
 };
 } // namespace
-
-static std::optional<ActionName> parseName(const rt::TimelineCommand &command) {
-  ActionName name;
-  name.letter = rt::actionOf(command);
-  if (!name.letter || name.letter == 'U')
-    return std::nullopt;
-  const char *end = command.name.data() + command.name.size();
-  const char *letter =
-      std::from_chars(command.name.data(), end, name.section).ptr;
-  std::from_chars(letter + 1, end, name.microbatch);
-  return name;
-}
 
 static std::optional<ActionKind> getKind(char letter) {
   for (ActionKind kind : {ActionKind::Forward, ActionKind::BackwardInput,
@@ -106,10 +80,10 @@ bool ActionReader::findPoints() {
 bool ActionReader::readPoint(unsigned point,
                              const std::vector<rt::TimelineCommand> &list) {
   std::vector<Action> &row = measured.order.points.emplace_back();
-  std::set<ActionName> seen;
-  std::optional<ActionName> last;
+  std::set<rt::ActionName> seen;
+  std::optional<rt::ActionName> last;
   for (const rt::TimelineCommand &command : list) {
-    std::optional<ActionName> name = parseName(command);
+    std::optional<rt::ActionName> name = rt::actionNameOf(command);
     std::optional<ActionKind> kind =
         name ? getKind(name->letter) : std::nullopt;
     if (!kind || command.role != rt::CommandRole::Compute || name == last)
@@ -177,26 +151,6 @@ bool ActionReader::readOrder() {
   return true;
 }
 
-void ActionReader::readEvent(const rt::TraceEvent &event) {
-  const rt::TimelineCommand &command = timeline.head[event];
-  if (command.isTransfer()) {
-    // An end that is there first waits for the other one.
-    auto [found, isNew] =
-        transfers.try_emplace({unsigned(command.from), unsigned(command.to)},
-                              event.end - event.begin);
-    found->second = std::min(found->second, event.end - event.begin);
-    return;
-  }
-  std::optional<ActionName> name = parseName(command);
-  if (!name || (command.role != rt::CommandRole::Compute &&
-                command.role != rt::CommandRole::Communicate))
-    return;
-  auto [found, isNew] = spans.try_emplace(
-      std::tuple(*name, event.rank, event.step), Span(event.begin, event.end));
-  found->second.first = std::min(found->second.first, event.begin);
-  found->second.second = std::max(found->second.second, event.end);
-}
-
 bool ActionReader::readTimes() {
   std::set<int64_t> steps;
   for (const rt::TraceEvent &event : timeline.events)
@@ -205,11 +159,8 @@ bool ActionReader::readTimes() {
     return fail("the trace has no events");
   if (steps.size() > 1)
     steps.erase(steps.begin());
-  firstStep = *steps.begin();
   measured.numSteps = steps.size();
-  for (const rt::TraceEvent &event : timeline.events)
-    if (event.step >= firstStep)
-      readEvent(event);
+  times = rt::actionTimesOf(timeline, *steps.begin());
   return true;
 }
 
@@ -233,8 +184,8 @@ struct Sum {
 /// to step, or else from microbatch to microbatch. Long actions count for more.
 double ActionReader::setSeconds() {
   std::map<std::tuple<unsigned, char, int64_t>, Sum> sums;
-  std::map<std::pair<ActionName, int64_t>, Sum> alike;
-  for (const auto &[key, span] : spans) {
+  std::map<std::pair<rt::ActionName, int64_t>, Sum> alike;
+  for (const auto &[key, span] : times.spans) {
     auto [name, rank, step] = key;
     double seconds = 1e-9 * static_cast<double>(span.second - span.first);
     sums[{name.section, name.letter, rank}].add(seconds);
@@ -265,14 +216,9 @@ double ActionReader::setSeconds() {
 
 void ActionReader::limitPoints() {
   Partition &partition = measured.problem.partition;
-  for (Edge &edge : partition.edges) {
-    unsigned from = partition.sections[edge.from].point;
-    unsigned to = partition.sections[edge.to].point;
-    for (auto pair : {std::pair(from, to), std::pair(to, from)})
-      if (auto found = transfers.find(pair); found != transfers.end())
-        edge.seconds =
-            std::max(edge.seconds, 1e-9 * static_cast<double>(found->second));
-  }
+  for (Edge &edge : partition.edges)
+    edge.seconds = times.transferSeconds(partition.sections[edge.from].point,
+                                         partition.sections[edge.to].point);
   for (const PointTime &point : simulate(partition, measured.order).points)
     measured.problem.limits.push_back(point.peak);
 }

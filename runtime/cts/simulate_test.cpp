@@ -183,6 +183,17 @@ TEST(Simulate, StragglersAndJitter) {
   EXPECT_NEAR(std::sqrt(squares / count - sum * sum / count / count), 1, 0.1);
 }
 
+/// From point 0 to point 1 of the first axis.
+static TimelineCommand makeTransfer(uint32_t id) {
+  return {.id = id,
+          .name = "transfer",
+          .queue = kComm,
+          .role = CommandRole::Communicate,
+          .axes = {0},
+          .from = 0,
+          .to = 1};
+}
+
 /// What a sender has sent waits for its receiver, and the sender goes on.
 TEST(Simulate, TransfersAreBuffered) {
   TimelineBuilder b(2);
@@ -190,13 +201,7 @@ TEST(Simulate, TransfersAreBuffered) {
   head.mesh = {{"pipe", 2}};
   head.rankPrograms.resize(2);
   head.rankToProgram = {0, 1};
-  TimelineCommand transfer{.id = 9,
-                           .name = "transfer",
-                           .queue = kComm,
-                           .role = CommandRole::Communicate,
-                           .axes = {0},
-                           .from = 0,
-                           .to = 1};
+  TimelineCommand transfer = makeTransfer(9);
   b.compute("late");
   b.sync(kCompute, kComm);
   head.rankPrograms[1] = std::exchange(head.rankPrograms[0], {transfer});
@@ -226,13 +231,7 @@ TEST(Simulate, PiecesOfSumsYieldToTransfers) {
     piece.axes = {1};
   b.compute("first");
   b.sync(kCompute, kComm);
-  TimelineCommand transfer{.id = 99,
-                           .name = "transfer",
-                           .queue = kComm,
-                           .role = CommandRole::Communicate,
-                           .axes = {0},
-                           .from = 0,
-                           .to = 1};
+  TimelineCommand transfer = makeTransfer(99);
   for (auto &commands : head.rankPrograms)
     commands.push_back(transfer);
   auto endsOf = [&] {
