@@ -5,14 +5,14 @@
 
 planner    the degrees that the paper found (table 6), under the accounting `oases`
 ablation   speed-ups over Megatron (table 3), priced by the accounting `tandem`; halves of a batch compute as much slower
-           as those of a gpt on one core here, which is measured first
+           as those of a gpt on one core here, which is measured first; beside it, as much slower as the paper's were:
+           a step computes for efficiency / throughput (tables 2, 3), and Oases halves its batch
 """
 
 import itertools
 import json
 import os
 import re
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -63,6 +63,15 @@ PAPER = {
     ("pcie", 4096): (1.60, 1.69, 1.73),
     ("pcie", 8192): (1.46, 1.68, 1.71),
 }
+# Efficiency (table 2) and thousand tokens per second (table 3) of Megatron and of Oases: what a step of theirs computes.
+COMPUTED = {
+    ("nvlink", 2048): ((0.472, 31.4), (0.885, 50.9)),
+    ("nvlink", 4096): ((0.575, 18.1), (0.932, 25.2)),
+    ("nvlink", 8192): ((0.374, 5.6), (0.704, 9.1)),
+    ("pcie", 2048): ((0.364, 23.0), (0.789, 44.7)),
+    ("pcie", 4096): ((0.474, 14.0), (0.900, 24.3)),
+    ("pcie", 8192): ((0.325, 5.3), (0.700, 9.0)),
+}
 # How far the first two may be from the paper on the cluster without NVLink, whose columns have one bottleneck.
 CLOSE = {"pcie": (0.10, 0.15)}
 # A step on one core whose halves are one sequence each, as those of 8192 wide are; it is measured in turns.
@@ -71,7 +80,7 @@ STEPS, TURNS = 5, 5
 
 
 def measure_splitting(folder):
-    """Seconds of the computation of a gpt in two strands, of that in one."""
+    """Seconds of the computation of a gpt in two strands, of that in one; of each the quietest step."""
     step, data = folder / "gpt.mlir", folder / "gpt.safetensors"
     tandem = [sys.executable, "-m", "tandem", "export", ROOT / "examples/gpt.py", "--set", GPT]
     environment = dict(os.environ, PYTHONPATH=str(BUILD / "python"))
@@ -86,8 +95,8 @@ def measure_splitting(folder):
             command = [BUILD / "bin/tandem-run", folder / f"{micro}.tdm", "--data", data]
             harness.measure_process([*command, "--steps", STEPS, "--stats", stats])
             steps = json.loads(stats.read_text())["steps"][1:]
-            found.append(statistics.median(each["seconds"] for each in steps))
-    one, two = map(statistics.median, seconds.values())
+            found += [each["seconds"] for each in steps]
+    one, two = map(min, seconds.values())
     return two / one
 
 
@@ -126,20 +135,29 @@ def compare_planner(tool, folder, report):
     return gains
 
 
+def speed_up(tool, folder, width, cluster, splitting):
+    """(cross-pass schedule, with fine-grained recomputation) over Megatron."""
+    ways = ("megatron", "cross-pass", "fine-grained")
+    one, *others = (price(tool, folder, width, cluster, way, splitting) for way in ways)
+    return tuple(one / other for other in others)
+
+
 def compare_ablation(tool, folder, report, gains):
     splitting = measure_splitting(folder)
     print(f"halves of a batch compute {splitting:.3f} times as long as the whole")
-    print("cluster  width  cross-pass    fine-grained  planner       (paper's in brackets)")
+    print("cluster  width  cross-pass   fine-grained planner      (paper's)  with its halves")
     rows = []
     for (cluster, width), papers in PAPER.items():
-        one, cross, fine = (
-            price(tool, folder, width, cluster, way, splitting)
-            for way in ("megatron", "cross-pass", "fine-grained")
-        )
-        found = (one / cross, one / fine, one / fine * gains[cluster, width])
-        text = "  ".join(f"{a:.2f} ({b:.2f}) " for a, b in zip(found, papers, strict=True))
-        print(f"{cluster:8} {width:5}  {text}", flush=True)
+        setting = (tool, folder, width, cluster)
+        found = speed_up(*setting, splitting)
+        found += (found[-1] * gains[cluster, width],)
+        megatron, oases = (efficiency / speed for efficiency, speed in COMPUTED[cluster, width])
+        explained = speed_up(*setting, oases / megatron)
+        text = "  ".join(f"{a:.2f} ({b:.2f})" for a, b in zip(found, papers, strict=True))
+        more = f"{oases / megatron:.2f}: " + ", ".join(f"{each:.2f}" for each in explained)
+        print(f"{cluster:8} {width:5}  {text}             {more}", flush=True)
         rows.append({"cluster": cluster, "width": width, "speed-ups": found, "paper": papers})
+        rows[-1] |= {"paper's splitting": oases / megatron, "with it": explained}
     report.add("ablation", [{"splitting": splitting}, *rows])
     for row in rows:
         what, found = f"{row['cluster']} {row['width']}", row["speed-ups"]

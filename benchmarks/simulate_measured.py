@@ -121,7 +121,7 @@ def measure_pipelines(folder, _):
     import pipeline
     from testbed import Network
 
-    with Network(pipeline.HOSTS, pipeline.RATE) as network:
+    with Network(pipeline.HOSTS, pipeline.RATES[0]) as network:
         bed = pipeline.PipelineBed(network, folder / "pipelines")
         models = pipeline.make_models(bed)
         for case in pipeline.PREDICTED:

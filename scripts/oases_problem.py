@@ -9,27 +9,31 @@ are an axis `data`, and `a` and `b` that each split either the batch or the weig
 of `b`, or of both. `--degrees` has one for each layer, and leaves no choice.
 
 `--way` writes a row of table 3 with the accounting `tandem`: a step at one degree, whose backward pass makes each
-layer again. `megatron` has one strand; `cross-pass` has two; so has `fine-grained`, which does not repeat the sums of
+layer again, and the last linear layer behind them, split over its columns. `megatron` has one strand; `cross-pass` has two; so has `fine-grained`, which does not repeat the sums of
 the forward pass. A half of a batch takes `--splitting` times as long as it would at the speed of the whole.
 
 The paper profiles its cluster. Here computation takes as long as throughputs of its table 6 say, and an all-reduce as
-long as efficiencies of its table 2 say: of a step of Megatron, 4 computations and 3 all-reduces of each block.
+long as efficiencies of its table 2 say: of a step of Megatron, 4 computations and 3 all-reduces of each block, and 3
+computations of the last linear layer.
 """
 
 import argparse
 import sys
 
 SEQUENCE, DEVICES, HALF = 1024, 32, 2  # tokens, devices, bytes of an element
+VOCABULARY = 51_200  # of the models of Megatron-LM, from which the paper takes its own
 FLOPS = 16e12  # 1/s, of a device
 PARAMETER_BYTES = 16  # in half precision, with gradient and the states of Adam
 MEMORY = 24e9  # B
 # Width: layers, heads, global batch, and the degrees that are tried (table 4, and half of its degree).
 MODELS = {2048: (24, 32, 128, 2, 4), 4096: (16, 64, 32, 2, 4), 8192: (8, 128, 8, 4, 8)}
-# What Megatron reaches, by degree: (efficiency, width, batch of a rank), of table 2.
+# What Megatron reaches, by degree: efficiency, of table 2.
 EFFICIENCIES = {
-    "nvlink": {2: (0.839, 1024, 16), 4: (0.472, 2048, 16), 8: (0.374, 8192, 2)},
-    "pcie": {2: (0.562, 1024, 16), 4: (0.364, 2048, 16), 8: (0.325, 8192, 2)},
+    "nvlink": {2: 0.839, 4: 0.472, 8: 0.374},
+    "pcie": {2: 0.562, 4: 0.364, 8: 0.325},
 }
+# Of the models that reach it: width, layers, batch of a rank.
+MEASURED = {2: (1024, 24, 16), 4: (2048, 24, 16), 8: (8192, 8, 2)}
 
 
 def fail(message):
@@ -41,12 +45,18 @@ def count_flops(width):
     return (8 * SEQUENCE * width**2 + 4 * SEQUENCE**2 * width, 16 * SEQUENCE * width**2)
 
 
+def count_head_flops(width):
+    """Of the forward pass of a sample through the last linear layer."""
+    return 2 * SEQUENCE * width * VOCABULARY
+
+
 def seconds_per_byte(cluster, degree):
     """Of an all-reduce of a tensor over `degree` devices."""
-    efficiency, width, batch = EFFICIENCIES[cluster][degree]
-    computation = batch * sum(count_flops(width)) / degree / FLOPS / 2  # of a block
-    communication = 4 / 3 * (1 / efficiency - 1) * computation
-    return communication / (batch * SEQUENCE * width * HALF)
+    width, layers, batch = MEASURED[degree]
+    flops = 4 * layers * sum(count_flops(width)) + 3 * count_head_flops(width)
+    computation = batch * flops / degree / FLOPS
+    communication = (1 / EFFICIENCIES[cluster][degree] - 1) * computation
+    return communication / (6 * layers * batch * SEQUENCE * width * HALF)
 
 
 def axis_rates(cluster, small, large):
@@ -172,6 +182,7 @@ class Step:
         per_device = batch / (DEVICES / degree)
         share = splitting / 2 if self.strands == 2 else 1
         self.seconds = [f * per_device / degree / FLOPS * share for f in count_flops(width)]
+        self.head = count_head_flops(width) * per_device / degree / FLOPS * share
         rate = seconds_per_byte(cluster, degree)
         self.lines = ["tandem-problem 1", "accounting tandem"]
         self.lines += ["slowdown compute 1 collective 1", "piece 0 s"]
@@ -220,7 +231,8 @@ class Step:
         for layer in range(self.layers):
             for part, seconds in enumerate(self.seconds):
                 x += self.add("forward", f"f{layer}.{part}", "full -> reduce", seconds, x[-1:])
-        gradient = self.add("backward", "loss", "full -> full", 0.0, x[-1:])
+        scores = self.add("forward", "head", "full -> gather(1)", self.head, x[-1:])
+        gradient = self.add("backward", "loss", "gather(1) -> reduce", 2 * self.head, scores)
         for layer in reversed(range(self.layers)):
             kept, last = self.add_again(layer, x)
             for part in (1, 0):
