@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "ClusterMachine.h"
-#include "tandem_rt/command_times.h"
 #include <map>
 
 namespace tandem {
@@ -102,6 +101,15 @@ void ClusterMachine::priceCommands() {
                                     : 0);
     }
   }
+}
+
+void ClusterMachine::take(const CommandTimes &times) {
+  for (auto &ofKind : seconds)
+    for (size_t i = 0; i < listings.size(); ++i)
+      for (size_t place = 0; place < listings[i].size(); ++place)
+        if (isComputation(*listings[i][place]))
+          ofKind[i][place] = times.seconds[i].at(listings[i][place]->id);
+  from = times.from + "; " + from;
 }
 
 const Command &ClusterMachine::at(const RankCommand &command) const {

@@ -15,6 +15,7 @@
 #define TANDEM_LIB_PREDICTION_CLUSTERMACHINE_H
 
 #include "tandem/Cost/Cluster.h"
+#include "tandem_rt/command_times.h"
 #include "tandem_rt/simulate.h"
 #include <memory>
 
@@ -52,6 +53,10 @@ public:
   static std::unique_ptr<ClusterMachine> make(const rt::Program &program,
                                               const cost::Cluster &cluster,
                                               std::string &error);
+
+  /// From here on commands take the seconds of `times`, which is checked to be
+  /// the Program's, on every device.
+  void take(const rt::CommandTimes &times);
 
   double secondsOf(const rt::RankCommand &command) const override;
   rt::Movement

@@ -132,11 +132,17 @@ static void addSteps(int64_t count, SimulationReport &report) {
 
 Expected<SimulationReport> simulateProgram(std::string_view text,
                                            const std::string &path,
-                                           const SimulationOptions &options) {
+                                           const SimulationOptions &options,
+                                           const CommandTimes *times) {
   auto setting = getSetting(text, path);
   if (!setting.ok())
     return setting.status();
   const Setting &own = **setting;
+  if (times) {
+    if (Status status = checkTimes(own.program, own.hash, *times); !status.ok())
+      return status;
+    own.machine->take(*times);
+  }
   for (auto [rank, factor] : options.stragglers)
     if (rank >= own.program.numRanks())
       return Status::error("straggler " + std::to_string(rank) +

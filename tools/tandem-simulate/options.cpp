@@ -24,6 +24,8 @@ Runs the commands of a Program in virtual time, without data, and prints how lon
 a step takes and why (docs/clusters.md).
 
   --cluster FILE   the machines; without it a laptop
+  --times FILE     commands that compute take the seconds of this table, which
+                   tandem-run --save-times measured; collectives as the cluster says
   --steps N        number of steps (1)
   --jitter SHARE   standard deviation of the time of a command, as a share of it (0)
   --seed N         of the jitter (0)
@@ -98,6 +100,8 @@ Status parseOne(Arguments &arguments, Options &options) {
     return takeDevice(arguments);
   if (name == "--cluster")
     return arguments.takeValue(options.cluster);
+  if (name == "--times")
+    return arguments.takeValue(options.times);
   if (name == "--trace")
     return arguments.takeValue(options.trace);
   if (name == "--json")

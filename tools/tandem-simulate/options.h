@@ -16,6 +16,7 @@ struct Options {
   std::string program; ///< The .tdm file.
   std::string cluster; ///< Empty: a laptop.
   std::string trace;   ///< Where to write the timeline, if anywhere.
+  std::string times;   ///< A table of seconds of commands, if any.
   std::string json;    ///< Where to write the numbers, if anywhere.
   rt::SimulationOptions simulation;
   bool help = false;

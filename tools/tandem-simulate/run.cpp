@@ -41,8 +41,8 @@ Status run(const Options &options) {
   for (auto [path, kind] : {std::pair(&options.trace, &kTimelineFile),
                             std::pair(&options.json, &kSimulationFile)})
     if (!path->empty())
-      if (Status status =
-              checkOutput(*path, *kind, {options.program, options.cluster});
+      if (Status status = checkOutput(
+              *path, *kind, {options.program, options.cluster, options.times});
           !status.ok())
         return status;
   Expected<Bytes> bytes = readFile(options.program);
@@ -50,8 +50,16 @@ Status run(const Options &options) {
     return bytes.status();
   std::string_view text(reinterpret_cast<const char *>(bytes->data()),
                         bytes->size());
+  CommandTimes table;
+  if (!options.times.empty()) {
+    Expected<CommandTimes> times = readTimes(options.times);
+    if (!times.ok())
+      return times.status();
+    table = std::move(*times);
+  }
   Expected<SimulationReport> report =
-      simulateProgram(text, options.cluster, options.simulation);
+      simulateProgram(text, options.cluster, options.simulation,
+                      options.times.empty() ? nullptr : &table);
   if (!report.ok())
     return report.status();
   std::fputs(printSimulation(*report).c_str(), stdout);

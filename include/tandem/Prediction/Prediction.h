@@ -63,10 +63,12 @@ struct SimulationReport {
 };
 
 /// Simulates steps of a Program, the bytes of a .tdm file, on the cluster of
-/// the file at `cluster`, or else on a laptop.
+/// the file at `cluster`, or else on a laptop. With `times` commands that
+/// compute take what it says; an error if it is not the Program's.
 rt::Expected<SimulationReport>
 simulateProgram(std::string_view bytes, const std::string &cluster,
-                const rt::SimulationOptions &options);
+                const rt::SimulationOptions &options,
+                const rt::CommandTimes *times = nullptr);
 
 /// For people: a table of the queues of each rank that was simulated.
 std::string printSimulation(const SimulationReport &report);
