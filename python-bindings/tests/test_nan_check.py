@@ -1,8 +1,12 @@
 """TANDEM_CHECK=nan names the command that makes a number which is not finite."""
 
+import os
+
 import pytest
 import tandem
 import torch
+from test_cuda import BUILD, run_python
+from test_cuda import pytestmark as needs_emulator
 
 
 def compiled(loss, batch, **options):
@@ -26,6 +30,63 @@ def test_a_sum_over_ranks_that_overflows_is_named(monkeypatch):
     step = compiled(overflowing, batch)
     with pytest.raises(tandem.RunError, match=r"'all_reduce.*makes inf .*from finite operands"):
         step(batch)
+
+
+def zero_over_zero(model, x):
+    return ((model(x) * 0) / (x[:, :4] * 0)).square().mean()
+
+
+def log_of_negative(model, x):
+    return (-1 - model(x).square()).log().square().mean()
+
+
+def root_of_negative(model, x):
+    return (-1 - model(x).square()).sqrt().square().mean()
+
+
+# With what the first fault makes.
+FAULTS = {
+    log_of_relu: "inf",
+    zero_over_zero: "nan",
+    log_of_negative: "nan",
+    root_of_negative: "nan",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_names_what_makes_it(fault, monkeypatch):
+    monkeypatch.setenv("TANDEM_CHECK", "nan")
+    batch = torch.randn(8, 6)
+    step = compiled(fault, batch)
+    with pytest.raises(tandem.RunError, match=rf"nan_check.py:\d+\): makes {FAULTS[fault]} at "):
+        step(batch)
+
+
+ON_GPU = """
+import sys
+sys.path[:0] = {places!r}
+import tandem, torch, test_nan_check
+for fault, made in test_nan_check.FAULTS.items():
+    batch = torch.randn(8, 6)
+    step = test_nan_check.compiled(fault, batch, device="cuda")
+    try:
+        step(batch)
+    except tandem.RunError as error:
+        print(fault.__name__, made, error, flush=True)
+"""
+
+
+@needs_emulator
+def test_names_what_makes_it_on_a_gpu(tmp_path):
+    script = tmp_path / "faults.py"
+    script.write_text(ON_GPU.format(places=[str(BUILD / "python"), os.path.dirname(__file__)]))
+    done = run_python(script, TANDEM_CHECK="nan")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    for (fault, made), line in zip(FAULTS.items(), lines, strict=True):
+        assert line.startswith(f"{fault.__name__} {made} ")
+        assert f"nan_check.py:{fault.__code__.co_firstlineno + 1}" in line, line
+        assert f"): makes {made} at element " in line and "from finite operands" in line
 
 
 def masked(model, x):
