@@ -4,8 +4,9 @@
     benchmarks/papers.py [--paper AMP] [--only TEXT] [--check] [--json FILE]
 
 papers.json has the published numbers with their places, the layouts (model, mesh, options, cluster file) and what each
-row compares. A layout is captured on the meta device, compiled for the device `sim` and simulated. Rows of Oases are
-priced by its accounting (oases.py). A row is open where the paper does not give a quantity, which it names.
+row compares. A layout is captured on the meta device, compiled for the device `sim` and simulated. Where passes have
+published times, their order is simulated (papers_orders.py); rows of Oases are priced by its accounting (oases.py). A
+row is open where the paper does not give a quantity, which it names.
 Cluster files say where their rates come from; docs/rationale/simulation.md says which inputs were not blind.
 
 The last table predicts iterations of HiDup's own code: a mixture of experts of 6 layers of width 1,024, 32 sequences
@@ -18,14 +19,24 @@ import tempfile
 from pathlib import Path
 
 import oases
+import papers_orders
 from harness import BUILD, ROOT, TOOL, Report, export, make_parser, measure_process
 
 DATA = json.loads((ROOT / "benchmarks/papers.json").read_text())
 CLOSE, MOST_OPEN = 0.10, 0.2
 # In place of one of its machines: file of examples/clusters, and values.
+HALF, SLOW = "nodes.0.devices.V100=4", "link.network.bandwidth=30 Gbit/s"
+# Efficiencies with which a step computes as long as table 4 of HiDup says: by machine, of HiDup and of DeepSpeed, whose
+# layers compute longer (seconds: 0.2948, 0.3531; 0.3088, 0.3479; 0.3021, 0.3469).
+REACHED = "kinds.V100.rates.f32.efficiency={}"
 CLUSTERS = {
-    "v100-1x4": ("v100-1x8", ["nodes.0.devices.V100=4"]),
-    "v100-2x4-30g": ("v100-2x4", ["link.network.bandwidth=30 Gbit/s"]),
+    "v100-1x4": ("v100-1x8", [HALF]),
+    "v100-1x4-hidup": ("v100-1x8", [HALF, REACHED.format(0.682)]),
+    "v100-1x4-deepspeed": ("v100-1x8", [HALF, REACHED.format(0.553)]),
+    "v100-2x4-hidup": ("v100-2x4", [REACHED.format(0.646)]),
+    "v100-2x4-deepspeed": ("v100-2x4", [REACHED.format(0.562)]),
+    "v100-2x4-30g-hidup": ("v100-2x4", [SLOW, REACHED.format(0.663)]),
+    "v100-2x4-30g-deepspeed": ("v100-2x4", [SLOW, REACHED.format(0.564)]),
 }
 # Layers wait for no limit of memory: papers offload, and make values again.
 NO_LIMIT = "1000TiB"
@@ -38,14 +49,16 @@ HIDUP_MACHINES = [("1x4 V100", "v100-1x4", 4), ("2x4 V100", "v100-2x4", 8)]
 def list_products(profile):
     """{(m, n, k): seconds} of a GPT-2 that was profiled: the time of a layer by the FLOPs of its products.
 
-    Its profiles of split layers have the all-reduces in them, so that of the whole layer is divided.
+    Its profiles of split layers have the all-reduces in them, so that of the whole layer is divided. Without a time of
+    a layer, that of the head alone.
     """
     rows, split = profile["rows"], profile["split"]
     tokens, narrow = rows * SEQUENCE, WIDTH // split
-    unit, head = rows * profile["layer"] / 12 / split, rows * profile["head"]
+    unit, head = rows * profile.get("layer", 0) / 12 / split, rows * profile["head"]
     found = {}
     # Both weights of the feed-forward network do four times what one of attention does.
-    for width, seconds in ((narrow, unit), (4 * narrow, 4 * unit), (VOCABULARY, head)):
+    layer = ((narrow, unit), (4 * narrow, 4 * unit)) if unit else ()
+    for width, seconds in (*layer, (VOCABULARY, head)):
         for shape in (
             (tokens, width, WIDTH),
             (tokens, WIDTH, width),
@@ -82,7 +95,7 @@ class Simulations:
     def add_profile(self, cluster, profile):
         """The cluster with measured products."""
         lines = [
-            f"    - {{operator: nn.matmul, type: f32, shape: {m}x{n}x{k}, time: {1e6 * seconds:.6g} us}}"
+            f"    - {{operator: nn.matmul, type: bf16, shape: {m}x{n}x{k}, time: {1e6 * seconds:.6g} us}}"
             for (m, n, k), seconds in list_products(profile).items()
         ]
         path = self.folder / "profiled.yaml"
@@ -100,7 +113,7 @@ class Simulations:
         return json.loads(numbers.read_text())
 
     def get(self, name):
-        """Of a layout."""
+        """Of a layout. A system that overlaps nothing takes the total."""
         if name not in self.found:
             layout = DATA["layouts"][name]
             step = DATA["steps"][layout["step"]]
@@ -113,17 +126,25 @@ class Simulations:
                 cluster,
                 layout["options"],
             )
+            if layout.get("serial"):
+                self.found[name]["seconds"] = get_total(self.found[name])
         return self.found[name]
 
 
-def get_overlap(numbers):
-    """Computation and communication of the first rank one after the other, by the time of a step."""
+def get_total(numbers):
+    """Seconds of computation and communication of the first rank, one after the other."""
     queues = [queue for queue in numbers["queues"] if queue["rank"] == numbers["queues"][0]["rank"]]
-    return sum(queue["busy"] for queue in queues) / numbers["seconds"]
+    return sum(queue["busy"] for queue in queues)
 
 
 class Oases:
-    """Speed-ups over Megatron. Halves of a batch compute at the speed of the whole."""
+    """Speed-ups over Megatron."""
+
+    WAYS = "megatron", "merak", "cross-pass", "fine-grained"
+    # How many times longer a half of a batch takes beside a collective. At width 1024 with NVLink the efficiency of
+    # Oases is 0.978, that of Megatron 0.839, and all systems have about the same throughput: 1.01 times the best one
+    # (table 2, section 5.2). This width has no row here.
+    SPLITTING = 0.978 / 0.839 / 1.01
 
     def __init__(self, folder):
         self.folder, self.found = folder, {}
@@ -135,26 +156,29 @@ class Oases:
                 oases.plan(TOOL, self.folder, width, cluster, degrees)[0]
                 for degrees in oases.FOUND[width]
             )
-            one, cross, fine = (
-                oases.price(TOOL, self.folder, width, cluster, each, 1)
-                for each in ("megatron", "cross-pass", "fine-grained")
+            one, *others = (
+                oases.price(TOOL, self.folder, width, cluster, each, self.SPLITTING)
+                for each in self.WAYS
             )
-            gains = {"cross-pass": one / cross, "fine-grained": one / fine}
-            self.found[key] = gains | {"planner": one / fine * same / planned}
+            gains = {each: one / other for each, other in zip(self.WAYS[1:], others, strict=True)}
+            self.found[key] = gains | {"planner": gains["fine-grained"] * same / planned}
         return self.found[key][way]
 
 
-def predict(row, simulations, planner):
+def predict(row, simulations, orders, planner):
     if "oases" in row:
         return planner.get(*row["oases"])
+    if isinstance(row["new"], list):
+        return orders.get(*row["old"]) / orders.get(*row["new"])
     new = simulations.get(row["new"])
     if row.get("overlap"):
-        return get_overlap(new)
+        return get_total(new) / new["seconds"]
     return simulations.get(row["old"])["seconds"] / new["seconds"]
 
 
 def compare(report, folder, papers, only):
     rows, simulations, planner = [], Simulations(folder), Oases(folder)
+    orders = papers_orders.Orders(folder, DATA)
     report.add("published speed-ups", rows)
     for row in DATA["rows"]:
         what = f"{row['paper']}, {row['where']}: {row['what']}"
@@ -164,7 +188,7 @@ def compare(report, folder, papers, only):
             rows.append({"what": what, "open": row["open"]})
             print(f"{what}\n    open: {row['open']}", flush=True)
             continue
-        found, published = predict(row, simulations, planner), row["published"]
+        found, published = predict(row, simulations, orders, planner), row["published"]
         error = found / published - 1
         rows.append({"what": what, "published": published, "predicted": found, "error": error})
         print(f"{what}\n    {published:.3f} published, {found:.3f} ({error:+.1%})", flush=True)

@@ -9,8 +9,10 @@ are an axis `data`, and `a` and `b` that each split either the batch or the weig
 of `b`, or of both. `--degrees` has one for each layer, and leaves no choice.
 
 `--way` writes a row of table 3 with the accounting `tandem`: a step at one degree, whose backward pass makes each
-layer again, and the last linear layer behind them, split over its columns. `megatron` has one strand; `cross-pass` has two; so has `fine-grained`, which does not repeat the sums of
-the forward pass. A half of a batch takes `--splitting` times as long as it would at the speed of the whole.
+layer again, and the last linear layer behind them, split over its columns. `megatron` has one strand, the others two.
+`merak` makes a layer again in both strands, and only then goes back through it (figure 3b); `cross-pass` does both at
+once; `fine-grained` does not repeat the sums of the forward pass, too. A half of a batch takes `--splitting` times as
+long as it would at the speed of the whole.
 
 The paper profiles its cluster. Here computation takes as long as throughputs of its table 6 say, and an all-reduce as
 long as efficiencies of its table 2 say: of a step of Megatron, 4 computations and 3 all-reduces of each block, and 3
@@ -27,13 +29,14 @@ PARAMETER_BYTES = 16  # in half precision, with gradient and the states of Adam
 MEMORY = 24e9  # B
 # Width: layers, heads, global batch, and the degrees that are tried (table 4, and half of its degree).
 MODELS = {2048: (24, 32, 128, 2, 4), 4096: (16, 64, 32, 2, 4), 8192: (8, 128, 8, 4, 8)}
-# What Megatron reaches, by degree: efficiency, of table 2.
+# Share of a step in which Megatron computes, by width (table 2).
 EFFICIENCIES = {
-    "nvlink": {2: 0.839, 4: 0.472, 8: 0.374},
-    "pcie": {2: 0.562, 4: 0.364, 8: 0.325},
+    "nvlink": {1024: 0.839, 2048: 0.472, 4096: 0.575, 8192: 0.374},
+    "pcie": {1024: 0.562, 2048: 0.364, 4096: 0.474, 8192: 0.325},
 }
-# Of the models that reach it: width, layers, batch of a rank.
-MEASURED = {2: (1024, 24, 16), 4: (2048, 24, 16), 8: (8192, 8, 2)}
+# Its degree, layers, and batch of a rank there (table 4).
+MEASURED = {1024: (2, 24, 16), 2048: (4, 24, 16), 4096: (4, 16, 4), 8192: (8, 8, 2)}
+WAYS = "megatron", "merak", "cross-pass", "fine-grained"
 
 
 def fail(message):
@@ -50,19 +53,21 @@ def count_head_flops(width):
     return 2 * SEQUENCE * width * VOCABULARY
 
 
-def seconds_per_byte(cluster, degree):
-    """Of an all-reduce of a tensor over `degree` devices."""
-    width, layers, batch = MEASURED[degree]
+def seconds_per_byte(cluster, degree, width):
+    """Of an all-reduce of a tensor over `degree` devices, by the model of the nearest width that has this degree."""
+    known = [each for each, (used, *_) in MEASURED.items() if used == degree]
+    width = min(known, key=lambda each: abs(each - width))
+    _, layers, batch = MEASURED[width]
     flops = 4 * layers * sum(count_flops(width)) + 3 * count_head_flops(width)
     computation = batch * flops / degree / FLOPS
-    communication = (1 / EFFICIENCIES[cluster][degree] - 1) * computation
+    communication = (1 / EFFICIENCIES[cluster][width] - 1) * computation
     return communication / (6 * layers * batch * SEQUENCE * width * HALF)
 
 
-def axis_rates(cluster, small, large):
+def axis_rates(cluster, small, large, width):
     """Seconds per byte of an all-reduce over `a` and `b`: over both it takes what it takes over `large` devices."""
-    inner = seconds_per_byte(cluster, small)
-    return (seconds_per_byte(cluster, large) - inner) * small, inner
+    inner = seconds_per_byte(cluster, small, width)
+    return (seconds_per_byte(cluster, large, width) - inner) * small, inner
 
 
 def axis_line(name, size, all_reduce):
@@ -96,7 +101,7 @@ def batch_forms(splits):
 def problem(width, cluster, degrees):
     layers, heads, batch, small, large = MODELS[width]
     sizes = {"data": DEVICES // large, "a": large // small, "b": small}
-    rates = dict(zip(("a", "b"), axis_rates(cluster, small, large), strict=True))
+    rates = dict(zip(("a", "b"), axis_rates(cluster, small, large, width), strict=True))
     choices = [{small, large}] * layers if degrees is None else [{each} for each in degrees]
     lines = ["tandem-problem 1", "accounting oases", f"memory {MEMORY:.0f} B"]
     lines += [axis_line(name, size, rates.get(name, 0.0)) for name, size in sizes.items()]
@@ -179,11 +184,12 @@ class Step:
     def __init__(self, width, cluster, way, splitting):
         self.layers, _, batch, _, degree = MODELS[width]
         self.strands, self.repeats = 1 if way == "megatron" else 2, way != "fine-grained"
+        self.joins = way == "merak"
         per_device = batch / (DEVICES / degree)
         share = splitting / 2 if self.strands == 2 else 1
         self.seconds = [f * per_device / degree / FLOPS * share for f in count_flops(width)]
         self.head = count_head_flops(width) * per_device / degree / FLOPS * share
-        rate = seconds_per_byte(cluster, degree)
+        rate = seconds_per_byte(cluster, degree, width)
         self.lines = ["tandem-problem 1", "accounting tandem"]
         self.lines += ["slowdown compute 1 collective 1", "piece 0 s"]
         self.lines += [axis_line("model", degree, rate)]
@@ -196,11 +202,13 @@ class Step:
         self.shape = f"{round(per_device * SEQUENCE)}x{width}"
         self.tensors, self.sets, self.operators = [], [], []
 
-    def add(self, kind, name, model, seconds, operands, results=1, each="compute"):
-        """An operator of a pass; what it makes."""
+    def add(
+        self, kind, name, model, seconds, operands, results=1, each="compute", form="gather(0)"
+    ):
+        """An operator of a pass, with its form over the strands; what it makes."""
         forms = [f"model='{model}'"]
         if self.strands == 2:
-            halves = ["gather(0)"] * len(operands), ["gather(0)"] * results
+            halves = [form] * len(operands), [form] * results
             text = ", ".join(halves[0]) + " -> " + ", ".join(halves[1])
             forms.append(f"micro='{text.strip()}'")
         if (line := f"  {' '.join(forms)} {seconds!r} s 0 B") not in self.sets:
@@ -226,6 +234,11 @@ class Step:
             kept.append(first)
         return kept, last
 
+    def join(self, name, values, forms):
+        """The values, once both strands have all of them."""
+        model = f"{', '.join(forms)} -> {', '.join(forms)}"
+        return self.add("backward", name, model, 0.0, values, len(values), form="full")
+
     def write(self):
         x = self.add("forward", "x", "-> full", 0.0, [], each="input")
         for layer in range(self.layers):
@@ -235,6 +248,10 @@ class Step:
         gradient = self.add("backward", "loss", "gather(1) -> reduce", 2 * self.head, scores)
         for layer in reversed(range(self.layers)):
             kept, last = self.add_again(layer, x)
+            if self.joins:
+                forms = ["full"] + ["gather(1)"] * len(kept) + ["full"] * len(last)
+                made = self.join(f"made{layer}", [*gradient, *kept, *last], forms)
+                gradient, kept, last = made[:1], made[1 : 1 + len(kept)], made[1 + len(kept) :]
             for part in (1, 0):
                 more = last if part else []
                 model = ", ".join(["full", "gather(1)"] + ["full"] * len(more)) + " -> reduce"
@@ -242,6 +259,8 @@ class Step:
                 gradient = self.add(
                     "backward", f"b{layer}.{part}", model, 2 * self.seconds[part], operands
                 )
+            if self.joins:
+                gradient = self.join(f"left{layer}", gradient, ["full"])
         self.add("backward", "end", "full -> full", 0.0, gradient)
         sets = [line for i, text in enumerate(self.sets) for line in (f"signatures {i}", text)]
         return "\n".join([*self.lines, *self.tensors, *sets, *self.operators]) + "\n"
@@ -267,7 +286,7 @@ def main():
     parser.add_argument("--width", type=int, choices=MODELS, required=True)
     parser.add_argument("--cluster", choices=EFFICIENCIES, required=True)
     parser.add_argument("--degrees", help="of each layer: 2*8,4*16")
-    parser.add_argument("--way", choices=("megatron", "cross-pass", "fine-grained"))
+    parser.add_argument("--way", choices=WAYS)
     parser.add_argument("--splitting", type=float, default=1.0, help="of a half's computation (1)")
     parser.add_argument("-o", dest="output", help="the problem; default: standard output")
     options = parser.parse_args()
