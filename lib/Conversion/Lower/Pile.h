@@ -21,8 +21,8 @@ namespace tandem::lower {
 
 /// In which order buffers are piled up: where the pile is lowest, that of the
 /// best weight whose life is within the time for which it is so low. `weight`
-/// is asked for bytes and commands of a life. Takes steps by the square of the
-/// number of buffers.
+/// is asked for bytes and commands of a life. Takes n log n steps for n
+/// buffers, n sqrt n where many of them are as good.
 std::vector<size_t>
 pileUp(llvm::ArrayRef<Buffer> buffers, const QueueClocks &clocks,
        llvm::function_ref<double(double bytes, double life)> weight);

@@ -27,9 +27,6 @@ using namespace tandem::lower;
 /// So many orders are improved, those that leave the fewest gaps; and how many
 /// buffers are placed for each of them, and how often, at most.
 constexpr size_t kNumImproved = 5, kMaxPlaced = 20'000, kMaxTries = 32;
-/// Beyond so many buffers they are not piled up: each is compared with all that
-/// are left.
-constexpr size_t kMaxPiled = 4'000;
 
 //===----------------------------------------------------------------------===//
 // Bytes in use
@@ -489,15 +486,12 @@ static std::vector<std::vector<size_t>> getStarts(ArrayRef<Buffer> buffers,
   size_t count = buffers.size();
   std::vector<std::vector<size_t>> starts;
   starts.push_back(orderBy(count, [&](size_t i) { return buffers[i].bytes; }));
-  if (count <= kMaxPiled) {
-    starts.push_back(
-        pileUp(buffers, clocks, [](double, double life) { return life; }));
-    starts.push_back(pileUp(buffers, clocks, [](double bytes, double life) {
-      return bytes * life;
-    }));
-    starts.push_back(
-        pileUp(buffers, clocks, [](double bytes, double) { return bytes; }));
-  }
+  starts.push_back(
+      pileUp(buffers, clocks, [](double, double life) { return life; }));
+  starts.push_back(pileUp(
+      buffers, clocks, [](double bytes, double life) { return bytes * life; }));
+  starts.push_back(
+      pileUp(buffers, clocks, [](double bytes, double) { return bytes; }));
   std::vector<int64_t> crowds = getCrowds(buffers, clocks.size());
   starts.push_back(orderBy(count, [&](size_t i) {
     return static_cast<double>(crowds[i]) *
