@@ -292,6 +292,10 @@ LogicalResult Compilation::emit() {
     tell("kernels", done, all);
     return !isCancelled();
   };
+  FailureOr<std::vector<int64_t>> limits = getLimitsOfPipe();
+  if (failed(limits))
+    return failure();
+  emitOptions.limits = std::move(*limits);
   FailureOr<EmittedProgram> emitted = emitProgram(*module, emitOptions);
   if (failed(emitted))
     return fail("stage emit failed");

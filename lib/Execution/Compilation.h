@@ -111,6 +111,8 @@ private:
   mlir::LogicalResult runStage(const Stage &stage);
   mlir::LogicalResult runStages(const Stage *first);
   mlir::LogicalResult emit();
+  /// Bytes of each rank of a pipeline that has limits; else none.
+  mlir::FailureOr<std::vector<int64_t>> getLimitsOfPipe();
   mlir::FailureOr<std::string> findExcess();
   mlir::LogicalResult addTimeline();
   mlir::FailureOr<bool> compileFrom(const Stage *first);

@@ -9,6 +9,7 @@
 #include "HostLimit.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 #include "tandem/Support/ByteSize.h"
+#include <cmath>
 
 using namespace mlir;
 
@@ -119,16 +120,25 @@ int64_t Compilation::getFirstLimit() const {
                                   : options.memory;
 }
 
+FailureOr<std::vector<int64_t>> Compilation::getLimitsOfPipe() {
+  if (!pipe || !hasMemoryLimit())
+    return std::vector<int64_t>();
+  std::string why;
+  auto mesh = (*module)->getAttrOfType<spmd::MeshAttr>(spmd::kMeshAttrName);
+  std::vector<int64_t> limits = getLimits(options, mesh.getNumRanks(), why);
+  if (!why.empty())
+    return fail(why);
+  return limits;
+}
+
 /// What the Program holds too much; empty: it fits.
 FailureOr<std::string> Compilation::findExcess() {
-  if (pipe && hasMemoryLimit()) {
-    std::string why;
-    std::vector<int64_t> limits = getLimits(options, program.numRanks(), why);
-    if (!why.empty())
-      return fail(why);
-    return describeExcess(*module, program, limits, repeats.held,
+  FailureOr<std::vector<int64_t>> limits = getLimitsOfPipe();
+  if (failed(limits))
+    return failure();
+  if (!limits->empty())
+    return describeExcess(*module, program, *limits, repeats.held,
                           repeats.limit);
-  }
   auto limit = getInteger(*module, spmd::kMemoryAttrName);
   if (pipe || !limit || repeats.held <= *limit)
     return std::string();
@@ -185,12 +195,14 @@ LogicalResult Compilation::failTooLarge() {
 
 /// With the excess less than what the plan was held to, or holds: so another
 /// plan is found each time. Of a pipeline the plan holds all sections and one
-/// microbatch, so that its limit falls as that of the point has to.
+/// microbatch, so that its limit falls as that of the point has to; twice as
+/// much each further time, as the plan may hold less for another point.
 int64_t Compilation::getNextLimit() const {
   int64_t last = ofStages.memory < 0 ? repeats.limit : ofStages.memory;
   last = std::min(last, repeats.peak);
+  double share = static_cast<double>(repeats.limit) / repeats.held;
   if (pipe)
-    return static_cast<double>(last) * repeats.limit / repeats.held;
+    return static_cast<double>(last) * std::pow(share, 1 << repeats.count);
   return std::max<int64_t>(0, last - (repeats.held - repeats.limit));
 }
 

@@ -257,6 +257,21 @@ def test_points_fit_into_their_memory(options):
     assert count_held(step) <= limit
 
 
+def test_a_full_point_holds_no_more_for_its_sends():
+    """With the same plan: what was sent lives on only where the limit leaves room."""
+    options = dict(mesh={"pipe": 2}, accumulate=4)
+    data = batches(rows=512)
+
+    def count_held(step):
+        return max(map(step.program.held_bytes, range(2)))
+
+    free = compile_step(masked_loss, data[0], wide, memory="1GB", **options)
+    limit = count_held(free) - 1
+    step = assert_equals_eager(masked_loss, data, wide, memory=limit, **options)
+    assert count_held(step) <= limit
+    assert step.compiled.plan == free.compiled.plan
+
+
 def test_an_order_places_sections(tmp_path):
     """In a V; the plan alone makes it again."""
     path, plan = tmp_path / "v.csv", tmp_path / "plan.txt"

@@ -667,6 +667,7 @@ static void addMachine(const Device &device, const CompiledKernels &kernels,
 /// Adds what points do with the actions of a pipeline.
 static LogicalResult buildPoints(ModuleOp module, ArrayRef<ModuleOp> modules,
                                  const CompiledKernels &kernels, StringRef axis,
+                                 const llvm::DenseSet<int64_t> &full,
                                  rt::ProgramBuilder &builder) {
   std::deque<rt::ProgramBuilder> builders;
   llvm::StringMap<const rt::Program *> actions;
@@ -692,7 +693,7 @@ static LogicalResult buildPoints(ModuleOp module, ArrayRef<ModuleOp> modules,
       return module.emitError("module has no function @p")
              << point << ", expected one for each of " << mesh.getSize(number)
              << " points of axis '" << axis << "'";
-  return linkPoints(module, number, actions, builder);
+  return linkPoints(module, number, actions, full, builder);
 }
 
 static int64_t countMostHeld(const rt::Program &program) {
@@ -700,6 +701,32 @@ static int64_t countMostHeld(const rt::Program &program) {
   for (int64_t rank = 0; rank < program.numRanks(); ++rank)
     most = std::max(most, rt::heldBytes(program, rank));
   return most;
+}
+
+/// Of a pipeline, the points whose ranks hold more than their limits.
+static llvm::DenseSet<int64_t> findFull(const rt::Program &program,
+                                        ArrayRef<int64_t> limits) {
+  llvm::DenseSet<int64_t> full;
+  for (auto [rank, limit] : llvm::enumerate(limits))
+    if (rt::heldBytes(program, rank) > limit)
+      full.insert(program.rankToProgram[rank]);
+  return full;
+}
+
+/// All but the text. `full` are points of a pipeline.
+static FailureOr<rt::ProgramBuilder>
+buildProgram(ModuleOp module, ArrayRef<ModuleOp> lowered,
+             const CompiledKernels &kernels,
+             const llvm::DenseSet<int64_t> &full) {
+  auto pipe = module->getAttrOfType<StringAttr>(spmd::kPipeAttrName);
+  rt::ProgramBuilder builder = makeBuilder(module);
+  addMachine(sched::getDevice(module), kernels, builder);
+  if (failed(pipe ? buildPoints(module, lowered, kernels, pipe, full, builder)
+                  : build(module, kernels, builder)))
+    return failure();
+  builder.setMemorySpaces(
+      getMemorySpaces(sched::getDevice(module), builder.get()));
+  return builder;
 }
 
 FailureOr<EmittedProgram> emitProgram(ModuleOp module,
@@ -717,19 +744,18 @@ FailureOr<EmittedProgram> emitProgram(ModuleOp module,
       compile(module, lowered, options.kernels);
   if (failed(kernels))
     return failure();
-  rt::ProgramBuilder builder = makeBuilder(module);
-  addMachine(sched::getDevice(module), *kernels, builder);
-  if (failed(pipe ? buildPoints(module, lowered, *kernels, pipe, builder)
-                  : build(module, *kernels, builder)))
+  auto builder = buildProgram(module, lowered, *kernels, {});
+  if (pipe && succeeded(builder))
+    if (auto full = findFull(builder->get(), options.limits); !full.empty())
+      builder = buildProgram(module, lowered, *kernels, full);
+  if (failed(builder))
     return failure();
-  builder.setMemorySpaces(
-      getMemorySpaces(sched::getDevice(module), builder.get()));
-  rt::Expected<rt::Bytes> bytes = builder.finish();
+  rt::Expected<rt::Bytes> bytes = builder->finish();
   if (!bytes.ok())
     return module.emitError("program is not valid: ")
            << bytes.status().message();
-  int64_t held = countMostHeld(builder.get());
-  return EmittedProgram{std::move(builder.mutableProgram()),
+  int64_t held = countMostHeld(builder->get());
+  return EmittedProgram{std::move(builder->mutableProgram()),
                         std::string(bytes->begin(), bytes->end()), held};
 }
 

@@ -58,11 +58,11 @@ class PointLinker {
 public:
   PointLinker(func::FuncOp function, int64_t point, uint32_t axis,
               const ActionPrograms &actions,
-              const std::vector<PlacedCheck> &checks,
+              const std::vector<PlacedCheck> &checks, bool isFull,
               rt::ProgramBuilder &builder)
       : function(function), point(point), axis(axis), actions(actions),
-        listing(listRuns(function, actions)), checks(checks), builder(builder) {
-  }
+        listing(listRuns(function, actions)), checks(checks), isFull(isFull),
+        builder(builder) {}
   LogicalResult run();
 
 private:
@@ -100,6 +100,7 @@ private:
   const ActionPrograms &actions;
   Listing listing;
   const std::vector<PlacedCheck> &checks;
+  bool isFull;
   rt::ProgramBuilder &builder;
   LinkBuffers buffers;
   std::map<Operation *, Begun> begun;
@@ -517,7 +518,7 @@ void PointLinker::runGroup(sched::RunOp first) {
 }
 
 LogicalResult PointLinker::run() {
-  if (failed(buffers.place(function, actions, listing, builder)))
+  if (failed(buffers.place(function, actions, listing, isFull, builder)))
     return failure();
   Operation *lastPass = nullptr;
   for (auto run : function.getOps<sched::RunOp>())
@@ -550,6 +551,7 @@ LogicalResult PointLinker::run() {
 
 LogicalResult linkPoints(ModuleOp module, uint32_t axis,
                          const ActionPrograms &actions,
+                         const llvm::DenseSet<int64_t> &full,
                          rt::ProgramBuilder &builder) {
   std::vector<PlacedCheck> checks = findChecks(actions, axis);
   std::vector<uint32_t> numbers;
@@ -559,8 +561,9 @@ LogicalResult linkPoints(ModuleOp module, uint32_t axis,
     if (!function)
       break;
     numbers.push_back(point == 0 ? 0 : builder.addRankProgram());
-    if (failed(
-            PointLinker(function, point, axis, actions, checks, builder).run()))
+    PointLinker linker(function, point, axis, actions, checks,
+                       full.contains(point), builder);
+    if (failed(linker.run()))
       return failure();
   }
   builder.setRankPrograms(axis, numbers);

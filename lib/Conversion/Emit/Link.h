@@ -21,14 +21,17 @@
 #include "Strands.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "tandem_rt/program_builder.h"
+#include "llvm/ADT/DenseSet.h"
 
 namespace tandem {
 
 /// Adds to `builder`, which has declarations and the code object of all
 /// kernels, a rank program per point of `axis`: the functions @p0, @p1, ... of
-/// `module`. `actions` are the Programs of its modules.
+/// `module`. `actions` are the Programs of its modules. Points of `full` hold
+/// nothing for the sake of transfers.
 mlir::LogicalResult linkPoints(mlir::ModuleOp module, uint32_t axis,
                                const ActionPrograms &actions,
+                               const llvm::DenseSet<int64_t> &full,
                                rt::ProgramBuilder &builder);
 
 } // namespace tandem

@@ -238,8 +238,9 @@ namespace {
 /// Bytes that live at each position, and may.
 class Alive {
 public:
-  /// `own` is what lives always.
-  Alive(ArrayRef<lower::Buffer> buffers, int64_t numPositions, int64_t own);
+  /// `own` is what lives always; `room` a share of the most at once.
+  Alive(ArrayRef<lower::Buffer> buffers, int64_t numPositions, int64_t own,
+        double room);
   /// Lets a buffer live until `position`; false: there is no room.
   bool prolong(lower::Buffer &buffer, int64_t position);
 
@@ -253,11 +254,12 @@ private:
 };
 } // namespace
 
-Alive::Alive(ArrayRef<lower::Buffer> buffers, int64_t numPositions, int64_t own)
+Alive::Alive(ArrayRef<lower::Buffer> buffers, int64_t numPositions, int64_t own,
+             double room)
     : alive(numPositions + 1, own) {
   for (const lower::Buffer &buffer : buffers)
     add(buffer.life.first.front(), buffer.life.death.front(), buffer.bytes);
-  limit = (1 + kRoomOfSends) * double(*llvm::max_element(alive));
+  limit = (1 + room) * double(*llvm::max_element(alive));
 }
 
 bool Alive::prolong(lower::Buffer &buffer, int64_t position) {
@@ -284,8 +286,10 @@ static int64_t getOwnBytes(Block &block) {
 
 /// A point need not wait at once for what it sends: where there is room, the
 /// source lives until some runs later. An argument lives until its update.
-void LinkBuffers::prolongSends(Block &block, int64_t numPositions) {
-  Alive alive(buffers, numPositions, getOwnBytes(block));
+void LinkBuffers::prolongSends(Block &block, int64_t numPositions,
+                               bool isFull) {
+  Alive alive(buffers, numPositions, getOwnBytes(block),
+              isFull ? 0 : kRoomOfSends);
   std::vector<sched::SendOp> sent;
   for (Operation &op : block.without_terminator()) {
     int64_t position = positions.lookup(&op).last;
@@ -338,7 +342,7 @@ void LinkBuffers::nameRow(sched::RowOp row) {
 
 LogicalResult LinkBuffers::place(func::FuncOp function,
                                  const ActionPrograms &actions,
-                                 const Listing &listing,
+                                 const Listing &listing, bool isFull,
                                  rt::ProgramBuilder &builder) {
   Block &block = function.getBody().front();
   for (BlockArgument argument : block.getArguments())
@@ -365,7 +369,7 @@ LogicalResult LinkBuffers::place(func::FuncOp function,
     for (const rt::Arena &arena : program.rankPrograms[0].arenas)
       own.push_back(addBuffer(arena.bytes, span));
   }
-  prolongSends(block, numPositions);
+  prolongSends(block, numPositions, isFull);
   placeBuffers(numPositions, builder);
   return success();
 }

@@ -26,10 +26,11 @@ void visitBuffers(rt::Command &command,
 class LinkBuffers {
 public:
   /// Finds all places in the arena of the current rank program: of values, and
-  /// of the arenas of each run.
+  /// of the arenas of each run. A point that is full holds what it sends no
+  /// longer than its runs do.
   mlir::LogicalResult place(mlir::func::FuncOp function,
                             const ActionPrograms &actions,
-                            const Listing &listing,
+                            const Listing &listing, bool isFull,
                             rt::ProgramBuilder &builder);
 
   rt::BufferRef get(mlir::Value value) const { return refs.lookup(value); }
@@ -51,7 +52,7 @@ private:
   void use(mlir::Value value, int64_t position);
   void nameResults(sched::RunOp run, const rt::Program &program);
   void endSums(mlir::Operation *reader, int64_t position);
-  void prolongSends(mlir::Block &block, int64_t numPositions);
+  void prolongSends(mlir::Block &block, int64_t numPositions, bool isFull);
   void placeBuffers(int64_t numPositions, rt::ProgramBuilder &builder);
   void nameRow(sched::RowOp row);
   bool nameInStack(mlir::Value value, Span span);

@@ -25,6 +25,9 @@ namespace tandem {
 
 struct EmitOptions {
   KernelOptions kernels;
+  /// Of a pipeline: bytes that each rank may hold, or empty. A point that would
+  /// hold more waits for what it sends, and holds it no longer.
+  std::vector<int64_t> limits;
 };
 
 struct EmittedProgram {
