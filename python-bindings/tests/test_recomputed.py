@@ -79,6 +79,33 @@ def test_what_cannot_be_made_again_is_refused(glob, message):
     assert message in line
 
 
+def test_two_sources_of_one_value_are_refused():
+    pins = [tandem.pin("blocks.*", "again"), tandem.pin("blocks.0.*", "host")]
+    with pytest.raises(CompileError) as caught:
+        compiled(mesh="data=1", plan="data-parallel", pins=pins)
+    (line,) = str(caught.value).splitlines()
+    assert re.search(
+        r"pin 'blocks\.0\.\*' asks for 'nn\.\w+#\d+' on the host, but a pin before it asks for it again: ",
+        line,
+    )
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_a_preset_holds_less_than_it_does(accumulate):
+    """The search for sources begins with the preset, whose updates finish sums of ranks."""
+    model = gpt()
+    module = tandem.export(model, loss_fn, adam(model), batches(1)[0])
+    options = dict(mesh="model=2", plan="tensor-parallel", accumulate=accumulate)
+    options |= dict(pins=[tandem.pin("blocks.*", "again")], stop_after="plan")
+
+    def find_peak(memory):
+        plan = compile_module(module, memory=memory, **options).plan
+        return int(re.search(r"(?m)^peak (\d+) B$", plan)[1])
+
+    limit = int(0.9 * find_peak("1GB"))
+    assert find_peak(limit) <= limit
+
+
 def test_without_a_limit_the_flag_makes_nothing_slower():
     free, step = (
         compiled(mesh="data=1", search="tandem", recompute=flag) for flag in (False, True)

@@ -18,6 +18,7 @@
 #include "tandem/Analysis/Bytes.h"
 #include "tandem/Dialect/NN/Early.h"
 #include "tandem/Dialect/NN/Host.h"
+#include "tandem/Dialect/NN/Regions.h"
 #include "tandem/Transforms/Import/Import.h"
 #include "tandem/Transforms/StepPass.h"
 #include <set>
@@ -138,11 +139,6 @@ unsigned Offer::getOrigins(BlockArgument argument) const {
 Node *Offer::find(Value value) {
   Operation *producer = value.getDefiningOp();
   return producer ? &nodes[numbers.at(producer)] : nullptr;
-}
-
-/// A choice that the step has already.
-static bool isOfRegion(Operation *op) {
-  return isa<EitherOp>(op) && isAgain(op);
 }
 
 /// Reshapes are read through.

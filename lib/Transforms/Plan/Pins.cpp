@@ -182,6 +182,7 @@ private:
   bool isAtBorder(const OpNode &either) const;
   LogicalResult pinHost();
   LogicalResult pinChoices();
+  LogicalResult pinChoice(OpNode &either);
   LogicalResult refuseChoices(const std::vector<bool> &isAsked) const;
 
   StepGraph &graph;
@@ -443,8 +444,24 @@ LogicalResult PinApplier::pinChoices() {
   std::vector<bool> isAsked = findAgain();
   std::vector<unsigned> choices = findChoices(isAsked);
   for (unsigned choice : choices)
-    graph.ops[choice].sourcePin = getSourcePin();
+    if (failed(pinChoice(graph.ops[choice])))
+      return failure();
   return choices.empty() ? refuseChoices(isAsked) : success();
+}
+
+/// Fails if a pin before it asks for another source.
+LogicalResult PinApplier::pinChoice(OpNode &either) {
+  SourcePin before = std::exchange(either.sourcePin, getSourcePin());
+  if (before == SourcePin::None || before == either.sourcePin)
+    return success();
+  auto getText = [](SourcePin pin) {
+    return pin == SourcePin::Host ? "on the host" : "again";
+  };
+  return emitError() << " asks for '"
+                     << graph.getMadeName(either.operands.front()) << "' "
+                     << getText(either.sourcePin)
+                     << ", but a pin before it asks for it " << getText(before)
+                     << ": remove one of them";
 }
 
 LogicalResult

@@ -335,12 +335,15 @@ FailureOr<Decisions> Planner::report(const cost::Plan &plan, StringRef name,
 
 /// With the forms of a preset that does not fit: the cheapest choice of what is
 /// made again, or else the smallest one that was found, and why there is none.
+/// None is worse than the preset, which the search begins with.
 search::SearchResult Planner::chooseSources(const cost::Plan &preset) {
   std::vector<std::vector<unsigned>> origins;
   cost::SearchProblem problem = fixForms(*extraction, preset, origins);
   search::Watch watch(options.exchange.endsSearch);
-  search::SearchResult result =
-      search::searchTandem(problem, getOptions(watch));
+  search::SearchOptions ofSearch = getOptions(watch);
+  if (auto start = toFixedForms(problem, preset, origins))
+    ofSearch.starts.push_back(std::move(*start));
+  search::SearchResult result = search::searchTandem(problem, ofSearch);
   if (!result.plan)
     result.error = explainNoPlan(problem, result);
   for (std::optional<cost::Plan> *plan : {&result.plan, &result.smallest}) {
@@ -503,7 +506,7 @@ FailureOr<Decisions> Planner::takePreset() {
   if (!plan)
     return emitError() << name << " has no cost: " << error;
   if (graph.hasChoices() && plan->peak > extraction->problem.memoryLimit) {
-    search::SearchResult chosen = chooseSources(*signatures);
+    search::SearchResult chosen = chooseSources(*plan);
     options.exchange.result->lacksMemory = chosen.lacksMemory;
     if (!chosen.plan)
       return emitError() << name << " has no plan: " << chosen.error;

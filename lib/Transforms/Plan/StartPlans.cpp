@@ -196,6 +196,17 @@ tandem::plan::fixForms(const Extraction &extraction, const cost::Plan &plan,
   return problem;
 }
 
+std::optional<cost::Plan>
+tandem::plan::toFixedForms(const cost::SearchProblem &fixed, cost::Plan plan,
+                           ArrayRef<std::vector<unsigned>> origins) {
+  for (auto [signature, ofOperator] : llvm::zip(plan.signatures, origins))
+    signature = llvm::find(ofOperator, signature) - ofOperator.begin();
+  std::string error;
+  if (!cost::derive(fixed, plan, error, cost::LimitUse::Ignore))
+    return std::nullopt;
+  return plan;
+}
+
 std::vector<cost::Plan> tandem::plan::findPresetPlans(
     const StepGraph &graph, const Extraction &extraction, bool isInOneStrand) {
   std::vector<cost::Plan> presets;

@@ -50,6 +50,11 @@ cost::SearchProblem fixForms(const Extraction &extraction,
                              const cost::Plan &plan,
                              std::vector<std::vector<unsigned>> &origins);
 
+/// `plan` in the problem of its own forms, with its stages.
+std::optional<cost::Plan>
+toFixedForms(const cost::SearchProblem &fixed, cost::Plan plan,
+             llvm::ArrayRef<std::vector<unsigned>> origins);
+
 /// The cheapest of the presets that fit in memory.
 search::SearchResult takeCheapest(const cost::SearchProblem &problem,
                                   std::vector<cost::Plan> presets);

@@ -9,7 +9,7 @@
 #include "tandem/Analysis/Bytes.h"
 #include "tandem/Analysis/HashStep.h"
 #include "tandem/Dialect/NN/Host.h"
-#include "tandem/Dialect/NN/NN.h"
+#include "tandem/Dialect/NN/Regions.h"
 #include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
@@ -91,10 +91,6 @@ void StepGraph::addArguments() {
     value.viewOf = index;
   }
   findParameters(arguments);
-}
-
-static bool isOfRegion(Operation *op) {
-  return isa<EitherOp>(op) && isAgain(op);
 }
 
 /// Finds the choices of regions and, readers first, what nobody reads because
