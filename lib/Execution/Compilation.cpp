@@ -195,7 +195,7 @@ LogicalResult Compilation::runPasses(const Stage &stage,
                                            OpPassManager::Nesting::Implicit);
   manager.enableVerifier(false);
   if (pipe)
-    addPassesBefore(manager, *pipe, stage.name);
+    addPassesBefore(manager, *pipe, stage.name, options.cluster);
   addStage(manager, stage, ofStages, exchange);
   bool isOrdered = pipe && pipe->isSearched && stage.name == "localize";
   if (pipe && !isOrdered)

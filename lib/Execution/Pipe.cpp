@@ -539,10 +539,55 @@ std::optional<Pipe> readPipe(ModuleOp module, std::string &mesh) {
   return pipe;
 }
 
-void addPassesBefore(OpPassManager &manager, const Pipe &pipe,
-                     StringRef stage) {
+/// The axes of `mesh`, a text, by the prices of a cluster; none if it does not
+/// fit, which the plan reports.
+static std::vector<cost::Axis> priceAxes(StringRef mesh,
+                                         const std::string &path) {
+  std::vector<cost::Axis> axes;
+  for (StringRef entry : llvm::split(mesh, ',')) {
+    auto [name, size] = entry.split('=');
+    axes.emplace_back().name = name.trim().str();
+    if (size.trim().getAsInteger(10, axes.back().size))
+      return {};
+  }
+  std::string error;
+  auto cluster = cost::readCluster(path, error);
+  bool isPriced = cluster && cost::priceMesh(*cluster, axes, error);
+  return isPriced ? axes : std::vector<cost::Axis>();
+}
+
+/// Axes over whose devices a part of a transfer each, and an all-gather where
+/// they arrive, take less time than the whole from each of them: by their
+/// bytes, where all points send at once.
+static SmallVector<std::string> findSplitting(const Pipe &pipe,
+                                              const std::string &cluster) {
+  SmallVector<std::string> found;
+  if (cluster.empty())
+    return found;
+  std::vector<cost::Axis> axes = priceAxes(pipe.mesh, cluster);
+  auto getRate = [](const cost::Axis &axis) {
+    return axis.rates[size_t(cost::Change::AllGather)].secondsPerByte;
+  };
+  auto own = llvm::find_if(
+      axes, [&](const cost::Axis &axis) { return axis.name == pipe.axis; });
+  if (own == axes.end() || own->size < 2)
+    return found;
+  // An all-gather moves all but a device's own.
+  auto points = static_cast<double>(own->size);
+  double whole = getRate(*own) * points / (points - 1);
+  for (const cost::Axis &axis : axes) {
+    double saved = whole * (1 - 1 / static_cast<double>(axis.size));
+    if (axis.name != pipe.axis && !axis.isTime && saved > getRate(axis))
+      found.push_back(axis.name);
+  }
+  return found;
+}
+
+void addPassesBefore(OpPassManager &manager, const Pipe &pipe, StringRef stage,
+                     const std::string &cluster) {
   if (stage == "localize")
-    manager.addPass(createPlaceSectionsPass({pipe.mesh}));
+    manager.addPass(
+        createPlaceSectionsPass({pipe.mesh, findSplitting(pipe, cluster)}));
 }
 
 void addPassesBehind(OpPassManager &manager, const Pipe &pipe,

@@ -53,9 +53,10 @@ std::optional<Pipe> takePipe(Options &options, std::string &error);
 std::optional<Pipe> readPipe(mlir::ModuleOp module, std::string &mesh);
 
 /// Adds what a pipeline needs in front of a stage: forms, in front of
-/// `localize`.
+/// `localize`. Axes send parts where that is faster on the cluster of the file,
+/// if one is named.
 void addPassesBefore(mlir::OpPassManager &manager, const Pipe &pipe,
-                     llvm::StringRef stage);
+                     llvm::StringRef stage, const std::string &cluster);
 
 /// Adds what it needs behind a stage: sections behind `accumulate`, actions
 /// behind `localize`.

@@ -13,6 +13,8 @@
 //
 // A value changes its form once for all readers that want it in the same way,
 // in front of the first one: a tensor goes straight to where it is read, once.
+// Where an axis sends parts, each of its devices sends another one, and all of
+// them gather the whole where it arrives.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,9 +39,10 @@ namespace {
 class SectionPlacer {
 public:
   SectionPlacer(func::FuncOp step, MeshAttr before, MeshAttr mesh,
-                unsigned axis, ArrayRef<int64_t> points)
+                unsigned axis, ArrayRef<int64_t> points,
+                ArrayRef<unsigned> splitting)
       : step(step), block(step.getBody().front()), before(before), mesh(mesh),
-        axis(axis), points(points),
+        axis(axis), points(points), splitting(splitting),
         hasLoops(llvm::any_of(
             block, [](Operation &op) { return getLoop(&op).has_value(); })) {}
   void run();
@@ -52,6 +55,8 @@ private:
   AxisForm getSection(DictionaryAttr attributes) const;
   std::optional<Signature> findSum(Operation *op) const;
   AxisForm choose(Operation *op) const;
+  SmallVector<std::pair<unsigned, AxisForm>> findParts(Value value) const;
+  Value reform(Value value, unsigned changing, AxisForm form, Operation *like);
   Value change(Value value, AxisForm form, Operation *reader);
   void placeOperand(OpOperand &operand, AxisForm form);
   bool isIterated(Operation *op) const;
@@ -65,6 +70,8 @@ private:
   MeshAttr before, mesh;
   unsigned axis;
   ArrayRef<int64_t> points;
+  /// Axes that send parts.
+  ArrayRef<unsigned> splitting;
   bool hasLoops;
   /// Values in another form of the axis, by its code.
   llvm::DenseMap<std::pair<Value, int64_t>, Value> changed;
@@ -78,6 +85,7 @@ struct PlaceSectionsPass
       signalPassFailure();
   }
   FailureOr<unsigned> findAxis(MeshAttr before, MeshAttr mesh);
+  FailureOr<SmallVector<unsigned>> findSplitting(MeshAttr mesh, unsigned axis);
   LogicalResult run();
 };
 } // namespace
@@ -140,31 +148,69 @@ AxisForm SectionPlacer::choose(Operation *op) const {
 // Changes
 //===----------------------------------------------------------------------===//
 
-/// `value` in another form, for `reader` and those behind it.
-Value SectionPlacer::change(Value value, AxisForm form, Operation *reader) {
-  if (getForm(value).isReduce() && form.isAt())
-    form = AxisForm::full(); // a sum that all points get serves each of them
-  Value &made = changed[{value, form.getCode()}];
-  if (made)
-    return made;
+/// The axes on which what `value` has is sent in parts, and their forms.
+SmallVector<std::pair<unsigned, AxisForm>>
+SectionPlacer::findParts(Value value) const {
+  SmallVector<std::pair<unsigned, AxisForm>> parts;
+  Operation *maker = value.getDefiningOp();
+  if (!maker || !isIterated(maker))
+    return parts;
   Forms forms = getForms(value.getType(), mesh);
-  forms[axis] = form;
-  OpBuilder builder(reader);
-  auto reform = ReformOp::create(
+  for (unsigned other : splitting)
+    for (auto [dim, extent] :
+         llvm::enumerate(cast<RankedTensorType>(value.getType()).getShape())) {
+      bool isTaken = llvm::any_of(
+          forms, [dim = dim](AxisForm form) { return form.isGather(dim); });
+      if (!forms[other].isFull() || isTaken || extent % mesh.getSize(other))
+        continue;
+      forms[other] = AxisForm::gather(dim);
+      parts.emplace_back(other, forms[other]);
+    }
+  return parts;
+}
+
+/// `value` with another form on one axis, in the pass of `like`.
+Value SectionPlacer::reform(Value value, unsigned changing, AxisForm form,
+                            Operation *like) {
+  OpBuilder builder(like);
+  Operation *maker = value.getDefiningOp();
+  if (like == maker)
+    builder.setInsertionPointAfter(maker);
+  Forms forms = getForms(value.getType(), mesh);
+  forms[changing] = form;
+  auto made = ReformOp::create(
       builder, value.getLoc(),
       withForms(withoutForms(cast<RankedTensorType>(value.getType())), mesh,
                 forms),
       value);
-  Operation *maker = value.getDefiningOp();
-  bool isReturned = reader->hasTrait<OpTrait::IsTerminator>();
+  bool isReturned = like->hasTrait<OpTrait::IsTerminator>();
   if (!isReturned || maker)
-    nn::copyPass(isReturned ? maker : reader, reform);
-  if (auto section = getInteger(reader, kSectionAttrName);
-      section && form.isAt())
-    setInteger(reform, kSectionAttrName, *section);
+    nn::copyPass(isReturned ? maker : like, made);
+  if (auto section = getInteger(like, kSectionAttrName);
+      section && forms[axis].isAt())
+    setInteger(made, kSectionAttrName, *section);
   if (maker && getLoop(maker) && !isCarried(maker))
-    setLoopOf(reform, maker);
-  return changed[{value, form.getCode()}] = reform;
+    setLoopOf(made, maker);
+  return made;
+}
+
+/// `value` in another form, for `reader` and those behind it.
+Value SectionPlacer::change(Value value, AxisForm form, Operation *reader) {
+  if (getForm(value).isReduce() && form.isAt())
+    form = AxisForm::full(); // a sum that all points get serves each of them
+  if (Value made = changed.lookup({value, form.getCode()}))
+    return made;
+  bool isTransfer = getForm(value).isAt() && form.isAt();
+  SmallVector<std::pair<unsigned, AxisForm>> parts;
+  if (isTransfer)
+    parts = findParts(value);
+  Value made = value;
+  for (auto [other, part] : parts)
+    made = reform(made, other, part, made.getDefiningOp());
+  made = reform(made, axis, form, reader);
+  for (auto [other, part] : llvm::reverse(parts))
+    made = reform(made, other, AxisForm::full(), reader);
+  return changed[{value, form.getCode()}] = made;
 }
 
 /// Lets an operand of an operator whose results are `form` be as they need it.
@@ -289,6 +335,21 @@ FailureOr<unsigned> PlaceSectionsPass::findAxis(MeshAttr before,
   return *axis;
 }
 
+/// The axes that `parts` names.
+FailureOr<SmallVector<unsigned>>
+PlaceSectionsPass::findSplitting(MeshAttr mesh, unsigned axis) {
+  SmallVector<unsigned> found;
+  for (const std::string &name : parts) {
+    std::optional<unsigned> each = mesh.lookup(name);
+    if (!each || *each == axis || mesh.isTime(*each))
+      return getOperation().emitError("parts names '")
+             << name << "', expected axes of " << getMeshText(mesh)
+             << " with devices, but for that of the points";
+    found.push_back(*each);
+  }
+  return found;
+}
+
 LogicalResult PlaceSectionsPass::run() {
   ModuleOp module = getOperation();
   auto step = module.lookupSymbol<func::FuncOp>("step");
@@ -313,8 +374,12 @@ LogicalResult PlaceSectionsPass::run() {
       return module.emitError("a section lies on point ")
              << point << ", but axis '" << whole->getName(*axis) << "' has "
              << whole->getSize(*axis) << " points, from 0 on";
+  FailureOr<SmallVector<unsigned>> splitting = findSplitting(*whole, *axis);
+  if (failed(splitting))
+    return failure();
   module->setAttr(kMeshAttrName, *whole);
   module->removeAttr(kWholeMeshAttrName);
-  SectionPlacer(step, before, *whole, *axis, points.asArrayRef()).run();
+  SectionPlacer(step, before, *whole, *axis, points.asArrayRef(), *splitting)
+      .run();
   return success();
 }

@@ -58,9 +58,13 @@ def PlaceSectionsPass : Pass<"tandem-place-sections", "::mlir::ModuleOp"> {
     point, and `spmd.reform` takes a value to another point in front of its first
     reader there. What is in no section is `full`, or where it reads, or a term on
     each point whose sum is made where it is read.
+
+    On the axes of `parts`, what is `full` is split in front of a transfer, and
+    gathered behind it: Megatron's scatter and gather.
   }];
   let options = [
     Option<"mesh", "mesh", "std::string", "", "The mesh with the pipe axis, such as pipe=2,data=2">,
+    ListOption<"parts", "parts", "std::string", "Axes whose devices send a part each of what crosses points">,
   ];
 }
 
