@@ -84,6 +84,29 @@ TEST(Report, TellsHiddenFromExposed) {
   EXPECT_DOUBLE_EQ(us(report.total.hidden), 40);
 }
 
+/// Of 40 in which a copy runs, 10 lie beside computation and 15 beside the
+/// collective, 5 of them beside both.
+TEST(Report, CountsCopiesApart) {
+  TimelineBuilder b(1);
+  b.timeline.head.queues.push_back({QueueRole::Copy, "copy"});
+  uint32_t copy = b.compute("from_host", 2), work = b.compute("work"),
+           sum = b.collective("sum");
+  b.ran(0, copy, 10, 50);
+  b.ran(0, work, 0, 20);
+  b.ran(0, sum, 15, 30);
+  StepTimes times = reportOf(b.timeline).total;
+  EXPECT_DOUBLE_EQ(us(times.computation), 20);
+  EXPECT_DOUBLE_EQ(us(times.copies), 40);
+  EXPECT_DOUBLE_EQ(us(times.copiesHidden), 20);
+  EXPECT_DOUBLE_EQ(us(times.hidden), 5);
+  EXPECT_DOUBLE_EQ(us(times.idle), 30);
+  std::string text = printText(reportOf(b.timeline));
+  EXPECT_NE(text.find("copies between device and host: 40.0 us, hidden 20.0 us "
+                      "(50.0 %), exposed 20.0 us"),
+            std::string::npos)
+      << text;
+}
+
 TEST(Report, SaysWhatACollectiveWaitedFor) {
   Report report = reportOf(twoCollectives().timeline);
   const CollectiveReport &sum = find(report, "sum"),

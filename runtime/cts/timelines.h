@@ -29,8 +29,8 @@ public:
     timeline.head.rankPrograms.resize(1);
   }
 
-  uint32_t compute(const std::string &name) {
-    return add({.name = name, .kind = "gemm", .queue = kCompute});
+  uint32_t compute(const std::string &name, uint32_t queue = kCompute) {
+    return add({.name = name, .kind = "gemm", .queue = queue});
   }
   uint32_t collective(const std::string &name, uint32_t queue = kComm) {
     return add({.name = name,

@@ -138,8 +138,9 @@ void Analyser::fill(RankStep &rank,
     ++count;
     rank.queues[command.queue].push_back(event);
     Interval span(event->begin, event->end);
+    bool copies = timeline.head.queues[command.queue].role == QueueRole::Copy;
     if (command.role == CommandRole::Compute)
-      rank.computing.push_back(span);
+      (copies ? rank.copying : rank.computing).push_back(span);
     else if (command.role == CommandRole::Communicate)
       rank.communicating.push_back(span);
   }
@@ -147,7 +148,12 @@ void Analyser::fill(RankStep &rank,
   rank.isComplete = count == producers[program].numEvents();
   rank.computing = merge(std::move(rank.computing));
   rank.communicating = merge(std::move(rank.communicating));
+  rank.copying = merge(std::move(rank.copying));
   rank.hidden = overlapOf(rank.computing, rank.communicating);
+  std::vector<Interval> others = rank.computing;
+  others.insert(others.end(), rank.communicating.begin(),
+                rank.communicating.end());
+  rank.copiesHidden = overlapOf(merge(std::move(others)), rank.copying);
 }
 
 namespace {

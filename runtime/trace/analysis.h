@@ -59,8 +59,8 @@ struct RankStep {
   bool isComplete = false;
   /// Commands by queue, without records, in order.
   std::vector<std::vector<const TraceEvent *>> queues = {};
-  std::vector<Interval> computing = {}, communicating = {};
-  int64_t hidden = 0;
+  std::vector<Interval> computing = {}, communicating = {}, copying = {};
+  int64_t hidden = 0, copiesHidden = 0;
   std::vector<Idle> idle = {};
   std::vector<CollectiveRun> collectives = {};
 };

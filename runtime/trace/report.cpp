@@ -165,14 +165,17 @@ StepTimes Reporter::timesOf(const StepRun &step, const RankStep &rank) const {
           toSeconds(rank.hidden),
           toSeconds(communication - rank.hidden),
           toSeconds(seconds - computation),
-          toSeconds(peers)};
+          toSeconds(peers),
+          toSeconds(trace::lengthOf(rank.copying)),
+          toSeconds(rank.copiesHidden)};
 }
 
 constexpr double StepTimes::*kTimes[] = {
-    &StepTimes::seconds,       &StepTimes::computation,
-    &StepTimes::communication, &StepTimes::hidden,
-    &StepTimes::exposed,       &StepTimes::idle,
-    &StepTimes::waitedForPeers};
+    &StepTimes::seconds,        &StepTimes::computation,
+    &StepTimes::communication,  &StepTimes::hidden,
+    &StepTimes::exposed,        &StepTimes::idle,
+    &StepTimes::waitedForPeers, &StepTimes::copies,
+    &StepTimes::copiesHidden};
 
 StepTimes Reporter::meanOf(const StepRun &step) const {
   StepTimes mean;

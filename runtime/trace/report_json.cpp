@@ -25,7 +25,10 @@ json describe(const StepTimes &times) {
           {"hidden_of_min", times.hiddenOfMin()},
           {"hidden_share", times.hiddenShare()},
           {"idle", times.idle},
-          {"waited_for_peers", times.waitedForPeers}};
+          {"waited_for_peers", times.waitedForPeers},
+          {"copies", times.copies},
+          {"copies_hidden", times.copiesHidden},
+          {"copies_exposed", times.copies - times.copiesHidden}};
 }
 
 json describe(const StepTimes &times, const std::optional<StepTimes> &other) {

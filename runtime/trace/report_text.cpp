@@ -144,6 +144,12 @@ void TextPrinter::printTimes() {
   for (const RankReport &rank : report.ranks)
     printRow(concat("rank ", rank.rank), rank.times);
   printRow("mean", report.total);
+  if (double copies = report.total.copies; copies > 0) {
+    double hidden = report.total.copiesHidden;
+    add("copies between device and host: ", plain(copies), ", hidden ",
+        plain(hidden), format(" (%.1f %%)", 100 * hidden / copies),
+        ", exposed ", plain(copies - hidden));
+  }
   if (report.predicted) {
     printRow("predicted", *report.predicted);
     double ratio = report.predicted->seconds / report.total.seconds;

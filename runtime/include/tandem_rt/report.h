@@ -12,7 +12,9 @@
 //
 // A rank computes while a computing command of it runs, and communicates while
 // a collective or a combined check does, waiting for late members included.
-// Hidden is the time in which it does both.
+// Hidden is the time in which it does both. It copies while a command of a
+// queue of copies runs, from its host's memory or to it; that is hidden while
+// it computes or communicates.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,6 +35,8 @@ struct StepTimes {
   double idle = 0;    ///< Of `seconds`, nothing is computed.
   /// Of the communication, until the last member of a group came.
   double waitedForPeers = 0;
+  /// Copies between device and host, and what of them is hidden.
+  double copies = 0, copiesHidden = 0;
 
   /// Of what could be hidden; 0 where that is nothing.
   double hiddenOfMin() const;
