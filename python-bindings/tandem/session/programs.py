@@ -463,8 +463,11 @@ class Programs:
             dict(mesh=mesh, pins=stored_pins(module, stored)),
         )
         options["stored_parts"] = stored_parts(stored)
-        options |= {name: planner[name] for name in ("device", "architecture")}
+        kept = ("device", "architecture", "memory", "host_memory")
+        options |= {name: planner[name] for name in kept}
         with section_options(self._plan, module, stored, trains) as sections:
+            if sections:
+                options["sum_piece"] = planner["sum_piece"]
             options |= sections | {"pins": options["pins"] + sections.get("pins", [])}
             for plan, micro in first:
                 with contextlib.suppress(CompileError):
