@@ -149,8 +149,8 @@ Compilation::makeProblem(const rt::Timeline &timeline, orders::Order &start) {
 /// whose Program is predicted to be the fastest. False: no order fits, and the
 /// step has to be planned again.
 FailureOr<bool> Compilation::searchOrder() {
-  if (std::string why = describeHostExcess(options, program); !why.empty())
-    return fail(why);
+  if (HostExcess ofHost = findHostExcess(options, program); ofHost.bytes > 0)
+    return fail(ofHost.why);
   rt::Timeline timeline;
   orders::Order start;
   FailureOr<double> before = predictSeconds(timeline);

@@ -247,8 +247,9 @@ LogicalResult Compilation::runPlan(const Stage &stage) {
   }
   PlanResult &found = *exchange.result;
   repeats.peak = found.peak;
+  repeats.sent = countSent(module->lookupSymbol<func::FuncOp>("step"));
   // Of the Program, whatever its plan is held to.
-  if (repeats.count > 0 && !pipe)
+  if (repeats.limit > 0 && !pipe)
     setInteger(*module, spmd::kMemoryAttrName, repeats.limit);
   result.plan = pipe ? addPipe(*pipe, *module, found.text) : found.text;
   result.explanation = std::move(found.explanation);

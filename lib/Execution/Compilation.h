@@ -14,6 +14,7 @@
 #define TANDEM_LIB_EXECUTION_COMPILATION_H
 
 #include "ChooseLayout.h"
+#include "HostLimit.h"
 #include "OrderProblem.h"
 #include "Pipe.h"
 #include "ProgramCache.h"
@@ -57,6 +58,8 @@ struct Repeats {
   int64_t peak = 0, held = 0, limit = 0;
   /// What the Program holds too much.
   std::string excess;
+  /// Bytes of values, whole, that the plan sends to the host.
+  int64_t sent = 0;
 };
 
 /// Of an order that is searched.
@@ -152,6 +155,8 @@ private:
   mlir::FailureOr<bool> planLess();
   mlir::LogicalResult failTooLarge();
   void planAgain();
+  void restart(const std::string &remark);
+  mlir::FailureOr<bool> sendLess(const HostExcess &excess);
   int64_t getFirstLimit() const;
   int64_t getNextLimit() const;
   std::string describeHeld() const;

@@ -7,6 +7,7 @@
 
 #include "Compilation.h"
 #include "HostLimit.h"
+#include "tandem/Dialect/SPMD/Host.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 #include "tandem/Support/ByteSize.h"
 #include <cmath>
@@ -36,6 +37,7 @@ LogicalResult Compilation::keepSource(const Stage *first) {
   auto step = module->lookupSymbol<func::FuncOp>("step");
   if (first->name != "import" || !step)
     return success();
+  markStored(options, step);
   ofStages.hostMemory = findHostLimit(options, step, pipe.has_value(), error);
   ofStages.recompute |= llvm::any_of(options.pins, [&](StringRef pin) {
     return asksAgain(pin) || asksToSend(step, pin);
@@ -100,7 +102,8 @@ bool Compilation::isSearched() const {
 }
 
 void Compilation::keepStep() {
-  if (!hasMemoryLimit() || !isSearched() || repeats.step)
+  bool isLimited = hasMemoryLimit() || options.hostMemory >= 0;
+  if (!isLimited || !isSearched() || repeats.step)
     return;
   repeats.step = module->clone();
   repeats.numRemarks = result.remarks.size();
@@ -152,8 +155,8 @@ FailureOr<std::string> Compilation::findExcess() {
 /// with a warning, as many a cluster prices it, and no limit that somebody asks
 /// for.
 FailureOr<bool> Compilation::fits() {
-  if (std::string why = describeHostExcess(options, program); !why.empty())
-    return fail(why);
+  if (HostExcess excess = findHostExcess(options, program); excess.bytes > 0)
+    return sendLess(excess);
   FailureOr<std::string> excess = findExcess();
   if (failed(excess) || excess->empty())
     return failed(excess) ? FailureOr<bool>(failure()) : true;
@@ -164,6 +167,23 @@ FailureOr<bool> Compilation::fits() {
                         << ", into which its plan fits: leave room with "
                            "'reserved' in the cluster file";
   return true;
+}
+
+/// Plans again, so that less waits on the host: of what the device then cannot
+/// hold more is made again. The Program packs values as it did, so the share
+/// that is sent falls as the limit asks.
+FailureOr<bool> Compilation::sendLess(const HostExcess &excess) {
+  if (!repeats.step || repeats.count == kMaxRepeats || repeats.sent == 0 ||
+      excess.sent <= excess.bytes)
+    return fail(excess.why);
+  double share = double(excess.sent - excess.bytes) / double(excess.sent);
+  auto bytes = int64_t(share * double(repeats.sent));
+  setInteger(*repeats.step, spmd::kSentLimitAttrName, bytes);
+  ++repeats.count;
+  repeats.excess = excess.why;
+  restart("remark: " + excess.why + "; planned again, for at most " +
+          printByteSize(bytes) + " of values there");
+  return false;
 }
 
 /// False: the step has to be planned again.
@@ -209,12 +229,15 @@ int64_t Compilation::getNextLimit() const {
 void Compilation::planAgain() {
   ofStages.memory = getNextLimit();
   ++repeats.count;
+  restart("remark: " + repeats.excess + ": planned again, for at most " +
+          printByteSize(ofStages.memory) + (pipe ? " of all sections" : ""));
+}
+
+void Compilation::restart(const std::string &remark) {
   module = repeats.step->clone();
   result.ir.resize(repeats.numIR);
   result.remarks.resize(repeats.numRemarks++);
-  result.remarks.push_back(
-      "remark: " + repeats.excess + ": planned again, for at most " +
-      printByteSize(ofStages.memory) + (pipe ? " of all sections" : ""));
+  result.remarks.push_back(remark);
 }
 
 } // namespace tandem

@@ -6,13 +6,18 @@
 //===----------------------------------------------------------------------===//
 
 #include "HostLimit.h"
+#include "tandem/Analysis/Bytes.h"
 #include "tandem/Cost/Cluster.h"
 #include "tandem/Device/HostSpace.h"
+#include "tandem/Dialect/NN/Host.h"
+#include "tandem/Dialect/NN/NN.h"
+#include "tandem/Dialect/SPMD/Host.h"
 #include "tandem/Dialect/Sched/Sched.h"
 #include "tandem/Support/ByteSize.h"
 #include "tandem/Support/TextFile.h"
 #include "tandem/Transforms/Plan/Plan.h"
 #include "tandem_rt/pinned.h"
+#include "llvm/ADT/StringExtras.h"
 #include <limits>
 
 using namespace mlir;
@@ -33,17 +38,44 @@ static bool hasHostValues(const std::string &planFile) {
   return text && StringRef(*text).contains(" nn.either: host ");
 }
 
+/// The pins of the options, and those under which given plans were found.
+static std::vector<std::string> listPins(const CompileOptions &options) {
+  std::vector<std::string> pins = options.pins;
+  for (const std::string &file : {options.planFile, options.start}) {
+    std::string error;
+    auto text = file.empty() ? std::nullopt : readTextFile(file, error);
+    std::string lines = text.value_or("");
+    for (StringRef line : llvm::split(lines, '\n'))
+      if (line.consume_front("pins "))
+        for (StringRef pin : llvm::split(line, ';'))
+          pins.push_back(pin.trim().str());
+  }
+  return pins;
+}
+
+void tandem::markStored(const CompileOptions &options, func::FuncOp step) {
+  std::vector<std::string> pins = listPins(options);
+  Builder builder(step.getContext());
+  for (unsigned i = 0; i < step.getNumArguments(); ++i) {
+    DictionaryAttr attributes = step.getArgAttrDict(i);
+    if (nn::getRole(attributes) == nn::Role::Parameter &&
+        llvm::any_of(
+            pins, [&](StringRef pin) { return asksToStore(attributes, pin); }))
+      step.setArgAttr(i, spmd::kHostAttrName, builder.getUnitAttr());
+  }
+}
+
 int64_t tandem::findHostLimit(const CompileOptions &options, func::FuncOp step,
                               bool isPipeline, std::string &error) {
   const Device &device = sched::getDevice(step);
-  if (isPipeline || !findHostSpace(device)) {
-    if (options.hostMemory > 0)
-      error = "host memory of " + printByteSize(options.hostMemory) + " for " +
-              (isPipeline ? "a pipeline"
-                          : "device '" + std::string(device.name) + "'") +
-              ", which does not copy from the host: expected none";
+  bool canCopy = findHostSpace(device).has_value();
+  if (!canCopy && options.hostMemory > 0)
+    error = "host memory of " + printByteSize(options.hostMemory) +
+            " for device '" + std::string(device.name) +
+            "', which does not copy from the host: expected none";
+  // Values of a pipeline do not wait there, stored ones may lie there.
+  if (isPipeline || !canCopy)
     return 0;
-  }
   if (options.hostMemory >= 0)
     return options.hostMemory;
   auto asks = [&](StringRef pin) { return asksToSend(step, pin); };
@@ -53,15 +85,44 @@ int64_t tandem::findHostLimit(const CompileOptions &options, func::FuncOp step,
              : 0;
 }
 
-std::string tandem::describeHostExcess(const CompileOptions &options,
-                                       const rt::Program &program) {
+/// Of a rank, in memory of the host that is there for one step.
+static int64_t countPinnedArenas(const rt::Program &program, int64_t rank) {
+  int64_t bytes = 0;
+  uint32_t own = program.rankToProgram[size_t(rank)];
+  for (const auto &arena : program.rankPrograms[own].arenas)
+    if (rt::isPinned(program, arena.memorySpace))
+      bytes += arena.bytes;
+  return bytes;
+}
+
+HostExcess tandem::findHostExcess(const CompileOptions &options,
+                                  const rt::Program &program) {
+  HostExcess excess;
   int64_t held = 0;
   for (int64_t rank = 0; rank < program.numRanks(); ++rank)
-    held = std::max(held, rt::pinnedBytes(program, rank));
+    if (int64_t own = rt::pinnedBytes(program, rank); own > held) {
+      held = own;
+      excess.sent = countPinnedArenas(program, rank);
+    }
   if (options.hostMemory < 0 || held <= options.hostMemory)
-    return "";
-  return "the Program holds " + printByteSize(held) +
-         " on the host of a rank, " + printByteSize(held - options.hostMemory) +
-         " more than the limit of " + printByteSize(options.hostMemory) +
-         ": expected more, or a larger limit of the device's memory";
+    return excess;
+  excess.bytes = held - options.hostMemory;
+  excess.why = "the Program holds " + printByteSize(held) +
+               " on the host of a rank, " + printByteSize(excess.bytes) +
+               " more than the limit of " + printByteSize(options.hostMemory) +
+               ": expected more, or a larger limit of the device's memory";
+  return excess;
+}
+
+int64_t tandem::countSent(func::FuncOp step) {
+  llvm::DenseSet<Operation *> counted;
+  int64_t bytes = 0;
+  step.walk([&](nn::EitherOp either) {
+    auto fetch = either.getSources()[nn::getSource(either)]
+                     .getDefiningOp<nn::FromHostOp>();
+    Operation *sent = fetch ? fetch.getInput().getDefiningOp() : nullptr;
+    if (sent && counted.insert(sent).second)
+      bytes += getBytes(sent->getResult(0).getType());
+  });
+  return bytes;
 }

@@ -21,9 +21,23 @@ namespace tandem {
 int64_t findHostLimit(const CompileOptions &options, mlir::func::FuncOp step,
                       bool isPipeline, std::string &error);
 
-/// By how much the Program exceeds the option; empty if it does not.
-std::string describeHostExcess(const CompileOptions &options,
-                               const rt::Program &program);
+/// Marks the parameters of a step in front of `import` that lie on the host:
+/// the options say so by pins, or a plan file that they name.
+void markStored(const CompileOptions &options, mlir::func::FuncOp step);
+
+/// What a Program takes too much of the host.
+struct HostExcess {
+  /// Of the rank that takes most: bytes over the limit, 0 or less if it takes
+  /// no more, and bytes of values that wait there within a step.
+  int64_t bytes = 0, sent = 0;
+  std::string why;
+};
+
+HostExcess findHostExcess(const CompileOptions &options,
+                          const rt::Program &program);
+
+/// Bytes of values, whole, that a planned step sends to the host.
+int64_t countSent(mlir::func::FuncOp step);
 
 } // namespace tandem
 

@@ -1,4 +1,4 @@
-"""States of the optimizer in the host's memory: the step is the same to the bit, and the device holds them not."""
+"""States of the optimizer and parameters in the host's memory: the step is the same to the bit, and the device holds them not."""
 
 import copy
 import re
@@ -11,6 +11,10 @@ from test_training import train_both
 from torch import nn
 
 ON_HOST = dict(pins=[tandem.pin("exp_avg*", "host")])
+STORED = dict(
+    pins=[tandem.pin("exp_avg*", "host"), tandem.pin("parameter:*", "host")],
+)
+BF16 = dict(precision="bf16", gradient_sums="bf16")
 HOW = {
     "zero": dict(mesh="data=2", plan="zero", micro=2),
     "search": dict(mesh="data=2", search="tandem", accumulate=2),
@@ -18,15 +22,23 @@ HOW = {
 }
 
 
-def make(width=16):
+STORED_HOW = HOW | {
+    "one": {},
+    "accumulate bf16": dict(accumulate=2, **BF16),
+    "zero bf16": dict(mesh="data=2", plan="zero", micro=2, precision="bf16"),
+    "pipeline bf16": HOW["pipeline"] | BF16,
+}
+
+
+def make(width=16, dtype=torch.float64):
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(8, width), nn.Tanh(), nn.Linear(width, 4)).double()
-    batches = [(normal(8, 8), normal(8, 4)) for _ in range(4)]
+    model = nn.Sequential(nn.Linear(8, width), nn.Tanh(), nn.Linear(width, 4)).to(dtype)
+    batches = [(normal(8, 8).to(dtype), normal(8, 4).to(dtype)) for _ in range(4)]
     return model, torch.optim.AdamW(model.parameters(), lr=0.01), batches
 
 
 def compiled(**how):
-    model, optimizer, batches = make()
+    model, optimizer, batches = make(dtype=torch.float32 if "precision" in how else torch.float64)
     return tandem.compile(model, mse, optimizer, batches[0], **how), batches
 
 
@@ -69,8 +81,51 @@ def test_the_device_holds_no_state():
     assert all(re.match(r" +\d+ copy(\[1\])? copy '(from|to)_host'", line) for line in uses)
 
 
-def test_a_refused_step_changes_nothing():
-    step, batches = compiled(**HOW["zero"], **ON_HOST)
+@pytest.mark.parametrize("how", STORED_HOW)
+def test_parameters_on_the_host_are_the_same_to_the_bit(how):
+    """Twenty steps, the last ten of them by a step that goes on with what the other one has stored."""
+    steps = [compiled(**STORED_HOW[how], **pins)[0] for pins in (STORED, {})]
+    others = [compiled(**STORED_HOW[how], **pins)[0] for pins in ({}, STORED)]
+    _, batches = compiled(**STORED_HOW[how])
+    for number in range(10):
+        first, second = (step(batches[number % 4]) for step in steps)
+        assert first == second
+    for step, other in zip(steps, others, strict=True):
+        other.load_state_dict(step.state_dict(), step.optimizer_state_dict())
+    for number in range(10):
+        first, second = (step(batches[number % 4]) for step in others)
+        assert first == second
+    assert_same(*others)
+    first, second = (step.evaluate(batches[1]) for step in others)
+    assert first == second
+    own = [a for a in steps[0].program.arguments if a.role in ("parameter", "state")]
+    device = [a.name for a in own if not steps[0].program.is_on_host(a)]
+    assert own and not [name for name in device if "weight" in name]
+
+
+def test_nothing_but_copies_touches_parameters_on_the_host():
+    """The device holds casts of them, and the copies of two buckets, in place of what they were."""
+    how = STORED_HOW["accumulate bf16"]
+    step, batches = compiled(**how, **STORED)
+    plain, _ = compiled(**how)
+    program = step.program
+    numbers = [i for i, a in enumerate(program.arguments) if program.is_on_host(a)]
+    touched = re.compile(r"argument\[(" + "|".join(map(str, numbers)) + r")\]")
+    lines = [line for line in str(program).splitlines() if re.match(r"  +\d+ ", line)]
+    uses = [line for line in lines if touched.search(line)]
+    assert all(re.match(r" +\d+ copy(\[1\])? copy '(from|to)_host'", line) for line in uses)
+    assert program.held_bytes(0) < plain.program.held_bytes(0)
+    model, optimizer, _ = make(dtype=torch.float32)
+    step(batches[0])
+    plain(batches[0])
+    step.sync_to(model, optimizer)
+    for name, value in plain.state_dict().items():
+        assert torch.equal(dict(model.named_parameters())[name], value), name
+
+
+@pytest.mark.parametrize("pins", [ON_HOST, STORED], ids=["states", "parameters"])
+def test_a_refused_step_changes_nothing(pins):
+    step, batches = compiled(**HOW["zero"], **pins)
     step(batches[0])
     before = copy.deepcopy(values_of(step))
     bad = (batches[1][0], batches[1][1] * float("nan"))
@@ -102,3 +157,7 @@ def test_what_does_not_work_is_said():
         tandem.CompileError, match=r"matches no state of the optimizer and no parameter; close"
     ):
         compiled(pins=[tandem.pin("exp_average*", "host")])
+    with pytest.raises(
+        tandem.CompileError, match=r"'parameter:none\*' matches no parameter; close names are '0"
+    ):
+        compiled(pins=[tandem.pin("parameter:none*", "host")])

@@ -52,6 +52,19 @@ def test_a_limit_sends_values_to_the_host():
     assert step.program.held_bytes(0) <= memory
 
 
+def test_the_plan_sends_no_more_than_the_host_holds():
+    """What does not wait there is made again: the limit of the device holds, too."""
+    options = dict(mesh="data=1", search="tandem")
+    held = compiled(**options).program.held_bytes(0)
+    limits = dict(memory=int(0.7 * held), **options)
+    free = compiled(host_memory="1GB", **limits)
+    room = free.program.pinned_bytes(0) // 2
+    step = check_training(gpt(), loss_fn, batches(3), host_memory=room, **limits)
+    assert 0 < step.program.pinned_bytes(0) <= room < free.program.pinned_bytes(0)
+    assert step.program.held_bytes(0) <= limits["memory"]
+    assert sent_by(step) < sent_by(free)
+
+
 def test_what_the_host_lacks_is_said():
     with pytest.raises(
         CompileError, match=r"on the host of a rank, .* more than the limit of 1 kB"

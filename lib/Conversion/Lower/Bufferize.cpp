@@ -44,6 +44,7 @@ private:
   void bufferize(Operation *op, Place place);
   void bufferize(func::CallOp call, Place place);
   Value findBase(func::CallOp call, func::FuncOp kernel, unsigned result);
+  Value findFetched(func::CallOp call, func::FuncOp kernel, unsigned result);
   void bufferize(sched::LibraryCallOpInterface call, Place place);
   SmallVector<Value> getDestinations(sched::LibraryCallOpInterface call);
   void bufferizeCollective(Operation *op, Place place);
@@ -254,6 +255,45 @@ Value Bufferizer::findBase(func::CallOp call, func::FuncOp kernel,
                                                         : Value();
 }
 
+/// What an operator makes in its step, if a step makes it.
+static Operation *getMaker(Value value) {
+  auto step = value.getDefiningOp<sched::StepOp>();
+  return step ? step.getBody()
+                    .front()
+                    .getTerminator()
+                    ->getOperand(cast<OpResult>(value).getResultNumber())
+                    .getDefiningOp()
+              : value.getDefiningOp();
+}
+
+/// The copy to the host that alone reads what `value` is outside of its step.
+static Operation *findSend(Value value) {
+  if (!value.hasOneUse() || !isa<sched::YieldOp>(*value.user_begin()))
+    return nullptr;
+  auto step = value.getParentBlock()->getParentOp();
+  Value made = step->getResult(value.use_begin()->getOperandNumber());
+  if (!made.hasOneUse())
+    return nullptr;
+  return dyn_cast<sched::ToHostOp>(*made.user_begin());
+}
+
+/// The copy, on the device, of the argument that this result updates, if the
+/// argument lies on the host and the kernel may write in place.
+Value Bufferizer::findFetched(func::CallOp call, func::FuncOp kernel,
+                              unsigned result) {
+  Operation *sent = findSend(call.getResult(result));
+  Value updated = sent ? findUpdated(sent) : Value();
+  if (!updated)
+    return {};
+  for (auto [index, operand] : llvm::enumerate(call.getOperands())) {
+    auto fetch = dyn_cast_or_null<sched::FromHostOp>(getMaker(operand));
+    if (fetch && getBuffer(fetch.getValue()) == updated &&
+        isReadOnce(operand) && mayAlias(kernel, index, result))
+      return getBuffer(operand);
+  }
+  return {};
+}
+
 void Bufferizer::bufferize(func::CallOp call, Place place) {
   auto kernel =
       symbols.lookupNearestSymbolFrom<func::FuncOp>(call, call.getCalleeAttr());
@@ -263,9 +303,11 @@ void Bufferizer::bufferize(func::CallOp call, Place place) {
   int64_t bytes = countTraffic(kernel);
   for (auto [index, result] : llvm::enumerate(call.getResults())) {
     Value base = findBase(call, kernel, index);
-    outputs.push_back(base ? buffers[result] = base : allocate(result));
     if (base)
       bytes -= countUntouched(kernel, index);
+    else
+      base = findFetched(call, kernel, index);
+    outputs.push_back(base ? buffers[result] = base : allocate(result));
   }
   sched::LaunchOp::create(
       builder, call.getLoc(), call.getCalleeAttr().getAttr(), inputs, outputs,

@@ -43,6 +43,7 @@ static constexpr Fact kFacts[] = {
     {kChangeAttrName, OnOperator, isUnit, "no value"},
     {kAheadAttrName, OnFunction, isNumbers, "stages such as array<i64: 3, 5>"},
     {kHostAttrName, OnArgument, isUnit, "no value"},
+    {kSentLimitAttrName, OnModule, isIndex, "an i64 from 0 on"},
     {kLoopAttrName, OnOperator, isIndex, "an i64 from 0 on"},
     {kIterationsAttrName, OnFunction, isIndex, "an i64 from 0 on"},
     {kIteratedAttrName, OnArgument, isIndex, "an i64 from 0 on"},

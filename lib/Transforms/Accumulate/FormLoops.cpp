@@ -13,15 +13,18 @@
 //
 // What is `full` and depends on arguments alone is made in the loop that reads
 // it, as it would be in a step on an iteration's batch: held for all iterations
-// it would be held beside everything.
+// it would be held beside everything. Only casts of what comes from the host
+// are made once: they are what the device has of it.
 //
 //===----------------------------------------------------------------------===//
 
 #include "CheckWhole.h"
 #include "mlir/IR/IRMapping.h"
+#include "tandem/Analysis/Bytes.h"
 #include "tandem/Analysis/StepAttrs.h"
 #include "tandem/Analysis/StepBody.h"
 #include "tandem/Analysis/TensorType.h"
+#include "tandem/Dialect/NN/Host.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Orders/Schedules.h"
 #include "tandem/Transforms/Accumulate/Accumulate.h"
@@ -59,6 +62,7 @@ private:
     return readInside.contains(join->getResult(0));
   }
   int64_t getLevel(Value value) const { return levels.lookup(value); }
+  bool isHeld(Value value) const;
 
   void joinThroughWhole();
   void joinResults();
@@ -73,6 +77,7 @@ private:
   Value cut(Value whole, int64_t dim, Operation *origin);
   void addMakers(Value value, OpSet &ops) const;
   void emitOnce(const OpSet &ops);
+  void emitHeld();
   void emitInFrontOf(unsigned loop);
   void emitRest();
   void emitLoop(unsigned loop);
@@ -371,6 +376,27 @@ void LoopFormer::addMakers(Value value, OpSet &ops) const {
   }
 }
 
+/// Whether it has fewer bytes than what it was cast from, which came from the
+/// host for the forward pass.
+bool LoopFormer::isHeld(Value value) const {
+  auto convert = value.getDefiningOp<nn::ConvertOp>();
+  if (!convert || !isFull(value))
+    return false;
+  Value fetched = convert->getOperand(0);
+  return fetched.getDefiningOp<nn::FromHostOp>() &&
+         nn::getPass(convert) == nn::PassKind::Forward &&
+         getBytes(value.getType()) < getBytes(fetched.getType());
+}
+
+void LoopFormer::emitHeld() {
+  OpSet ops;
+  for (auto convert : block.getOps<nn::ConvertOp>())
+    if (Value value = convert->getResult(0);
+        isHeld(value) && readInside.contains(value))
+      addMakers(value, ops);
+  emitOnce(ops);
+}
+
 /// What is made in front of a loop: what depends on a join, and what is cut.
 void LoopFormer::emitInFrontOf(unsigned loop) {
   OpSet ops;
@@ -421,7 +447,7 @@ Value LoopFormer::getInside(Value value, unsigned loop, Operation *reader) {
   if (Value known = inside[loop].lookup(value))
     return known;
   bool isArgument = isa<BlockArgument>(value);
-  if (isFull(value) && (isArgument || getLevel(value) > 0))
+  if (isFull(value) && (isArgument || getLevel(value) > 0 || isHeld(value)))
     return once.lookup(value);
   if (isArgument) {
     Value made = enter(wholes.lookup(value), getLocalType(value), reader, loop);
@@ -589,6 +615,7 @@ LogicalResult LoopFormer::run() {
   builder.setInsertionPointToEnd(fresh);
   addArguments(*fresh);
   emitWholeArguments();
+  emitHeld();
   for (unsigned loop = 0; loop < loops.size(); ++loop) {
     emitInFrontOf(loop);
     emitLoop(loop);

@@ -43,6 +43,8 @@ void buildImportPipeline(OpPassManager &manager, const ImportOptions &options) {
   add(createOfferSavedPass());
   if (options.recompute)
     add(createOfferRecomputationPass({options.hostMemory > 0}));
+  // Behind the offer, whose clones read parameters, too.
+  add(createFetchParametersPass());
 }
 
 } // namespace tandem

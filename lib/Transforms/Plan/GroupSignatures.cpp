@@ -8,6 +8,8 @@
 #include "GroupSignatures.h"
 #include "GroupCost.h"
 #include "tandem/Dialect/NN/Host.h"
+#include "tandem/Dialect/SPMD/Host.h"
+#include <limits>
 #include <map>
 
 using namespace mlir;
@@ -41,6 +43,9 @@ SignatureMaker::SignatureMaker(const StepGraph &graph,
       }))
     for (PassKind pass : {PassKind::Forward, PassKind::Backward})
       hideCopies(pass);
+  auto module = graph.step->getParentOfType<ModuleOp>();
+  if (auto limit = getInteger(module, kSentLimitAttrName))
+    limitSent(*limit);
 }
 
 static void append(std::string &key, int64_t number) {
@@ -90,6 +95,7 @@ std::string SignatureMaker::getKey(const OperatorGroup &group) const {
     append(key, op.rule);
     append(key, op.isOptional);
     append(key, hidden.contains(member));
+    append(key, refused.contains(member));
     append(key, static_cast<int64_t>(op.sourcePin));
     for (unsigned source = 0; op.isEither() && source < op.operands.size();
          ++source)
@@ -145,11 +151,16 @@ double SignatureMaker::getSeconds(const OperatorGroup &group) const {
   });
 }
 
-/// Seconds that it takes to make the copied value instead, per byte.
+/// Seconds that it takes to make the copied value instead, per byte. A
+/// parameter that lies on the host has to be fetched.
 double SignatureMaker::getWorth(const OperatorGroup &copy) const {
   const OpNode *op = &graph.ops[copy.members.front()];
-  if (isa<nn::FromHostOp>(op->op))
-    op = &graph.ops[graph.values[op->operands[0]].producer];
+  if (isa<nn::FromHostOp>(op->op)) {
+    int sent = graph.values[op->operands[0]].producer;
+    if (sent < 0)
+      return std::numeric_limits<double>::infinity();
+    op = &graph.ops[sent];
+  }
   const ValueNode &saved = graph.values[op->operands[0]];
   int maker = saved.producer < 0 ? -1 : groups.groupOf[saved.producer];
   return maker < 0 ? 0 : getSeconds(groups.groups[maker]) / saved.bytes;
@@ -177,6 +188,41 @@ void SignatureMaker::hideCopies(PassKind pass) {
     }
 }
 
+/// Leaves the signature of what is not there.
+static void leaveOut(GroupSignatures &set) {
+  set.signatures.resize(1);
+  set.members.resize(1);
+  set.sources.resize(std::min<size_t>(set.sources.size(), 1));
+}
+
+/// What is worth most may wait on the host, and what a pin sends there.
+void SignatureMaker::limitSent(int64_t bytes) {
+  std::vector<std::pair<double, const OpNode *>> sent;
+  auto isAsked = [&](Use use) {
+    return graph.ops[use.op].isEither() &&
+           graph.ops[use.op].sourcePin == SourcePin::Host;
+  };
+  for (const OperatorGroup &group : groups.groups)
+    if (const OpNode &op = graph.ops[group.members.front()];
+        isa<nn::ToHostOp>(op.op))
+      sent.push_back({-getWorth(group), &op});
+  llvm::stable_sort(sent, llvm::less_first());
+  for (auto [worth, op] : sent) {
+    const ValueNode &copy = graph.values[op->results[0]];
+    bool isPinned = llvm::any_of(copy.uses, [&](Use fetch) {
+      return llvm::any_of(graph.values[graph.ops[fetch.op].results[0]].uses,
+                          isAsked);
+    });
+    if (isPinned || copy.bytes <= bytes) {
+      bytes -= copy.bytes;
+      continue;
+    }
+    refused.insert(copy.producer);
+    for (Use fetch : copy.uses)
+      refused.insert(fetch.op);
+  }
+}
+
 unsigned SignatureMaker::getSet(unsigned index) {
   const OperatorGroup &group = groups.groups[index];
   auto [it, isNew] = known.try_emplace(getKey(group), sets.size());
@@ -187,6 +233,8 @@ unsigned SignatureMaker::getSet(unsigned index) {
       for (cost::Signature &signature : sets.back().signatures)
         signature.seconds = 0;
     addSources(graph, group, sets.back());
+    if (refused.contains(group.members.front()))
+      leaveOut(sets.back());
   }
   noteSums(group, sets[it->second]);
   return it->second;

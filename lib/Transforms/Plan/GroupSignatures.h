@@ -87,6 +87,7 @@ private:
   double getSeconds(const OperatorGroup &group) const;
   double getWorth(const OperatorGroup &copy) const;
   void hideCopies(nn::PassKind pass);
+  void limitSent(int64_t bytes);
   bool isHostCopy(const OperatorGroup &group) const;
   void noteSums(const OperatorGroup &group, const GroupSignatures &set);
 
@@ -99,6 +100,8 @@ private:
   llvm::StringMap<unsigned> known;
   /// Members of copies from and to the host that computation hides.
   llvm::DenseSet<unsigned> hidden;
+  /// Those for which the host has no memory.
+  llvm::DenseSet<unsigned> refused;
 };
 
 } // namespace tandem::plan

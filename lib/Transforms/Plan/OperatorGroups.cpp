@@ -29,7 +29,7 @@ public:
 private:
   bool isScalarArgument(unsigned value) const;
   void findSources();
-  bool isPinned(unsigned op) const;
+  bool standsAlone(unsigned op) const;
   int64_t getBytes(unsigned value) const {
     return tandem::getBytes(graph.values[value].value.getType());
   }
@@ -106,12 +106,13 @@ void Grouping::findSources() {
 // Joining
 //===----------------------------------------------------------------------===//
 
-/// Whether a pin says what `op` makes. It stands alone: what its neighbours
-/// could not have with it would leave no signature that obeys.
-bool Grouping::isPinned(unsigned op) const {
-  return llvm::any_of(graph.ops[op].results, [&](unsigned value) {
-    return !graph.values[value].pinned.empty();
-  });
+/// Whether it copies between device and host, or a pin says what it makes: what
+/// its neighbours could not have with it would leave no signature that obeys.
+bool Grouping::standsAlone(unsigned op) const {
+  return nn::isHostCopy(graph.ops[op].op) ||
+         llvm::any_of(graph.ops[op].results, [&](unsigned value) {
+           return !graph.values[value].pinned.empty();
+         });
 }
 
 /// Elementwise operators and views: forms pass them, dimension by dimension.
@@ -221,7 +222,8 @@ bool Grouping::joinsReaders(unsigned index, int readers) const {
       }))
     return false;
   // A group has the number of its last member.
-  if (readers < 0 || !isKernelOp(op) || isPinned(index) || isPinned(readers))
+  if (readers < 0 || !isKernelOp(op) || standsAlone(index) ||
+      standsAlone(readers))
     return false;
   // A sum that the update makes is finished once, behind its last term.
   auto isSum = [&](unsigned value) {
@@ -267,12 +269,13 @@ std::optional<unsigned> Grouping::getOnlyOperand(unsigned index) const {
 bool Grouping::joinsProducer(unsigned index) const {
   const OpNode &op = graph.ops[index];
   std::optional<unsigned> only = getOnlyOperand(index);
-  if (!only || !isChainOp(op) || op.pass == PassKind::Update || isPinned(index))
+  if (!only || !isChainOp(op) || op.pass == PassKind::Update ||
+      standsAlone(index))
     return false;
   unsigned value = op.operands[*only];
   const ValueNode &node = graph.values[value];
-  if (node.producer < 0 || node.uses.size() != 1 || isPinned(node.producer) ||
-      graph.ops[node.producer].pass != op.pass ||
+  if (node.producer < 0 || node.uses.size() != 1 ||
+      standsAlone(node.producer) || graph.ops[node.producer].pass != op.pass ||
       getBytes(value) < getBytes(op.results[0]))
     return false;
   // A sum over the batch that several passes read is finished before, once.
@@ -367,7 +370,7 @@ bool Grouping::isSimple(const OperatorGroup &group) const {
   return numWeighty <= 1 && group.pass != PassKind::Update &&
          !graph.ops[last].isOptional &&
          llvm::all_of(group.members, [&](unsigned member) {
-           return isKernelOp(graph.ops[member]) && !isPinned(member);
+           return isKernelOp(graph.ops[member]) && !standsAlone(member);
          });
 }
 
@@ -386,7 +389,7 @@ void Grouping::joinGroups() {
   for (const OperatorGroup &group : groups) {
     int own = group.members.back();
     int readers = findReaders(group.outputs, group.pass, own);
-    if (readers < 0 || isPinned(readers) || !isSimple(group))
+    if (readers < 0 || standsAlone(readers) || !isSimple(group))
       continue;
     int64_t most = 0;
     for (unsigned value : group.inputs)

@@ -13,6 +13,7 @@
 #include "tandem/Analysis/UserLocation.h"
 #include "tandem/Device/HostSpace.h"
 #include "tandem/Dialect/NN/Early.h"
+#include "tandem/Dialect/NN/Host.h"
 #include "tandem/Dialect/SPMD/MeshText.h"
 #include "tandem/Dialect/Sched/Sched.h"
 #include "tandem/Search/Natural.h"
@@ -38,8 +39,9 @@ struct Pin {
   /// of a parameter, those of the operators that read it, and what follows from
   /// them until another parameter is read.
   bool isAgain = false;
-  /// Instead of forms: states lie in the host's memory between steps; or, as
-  /// with `isAgain`, values wait there for the backward pass.
+  /// Instead of forms: states or, with `parameter:`, parameters lie in the
+  /// host's memory between steps; or, as with `isAgain`, values wait there for
+  /// the backward pass.
   bool isHost = false;
 
   bool isOfMade() const { return glob.find_first_of("#@") != glob.npos; }
@@ -181,6 +183,7 @@ private:
   LogicalResult pinMade(unsigned value, unsigned axis, AxisForm form);
   bool isAtBorder(const OpNode &either) const;
   LogicalResult pinHost();
+  LogicalResult pinParameters(StringRef glob);
   LogicalResult pinChoices();
   LogicalResult pinChoice(OpNode &either);
   LogicalResult refuseChoices(const std::vector<bool> &isAsked) const;
@@ -260,11 +263,40 @@ static std::string findHostObstacle(func::FuncOp step, bool isStored) {
   return "";
 }
 
+/// The stage `import` has put copies in front of their readers.
+LogicalResult PinApplier::pinParameters(StringRef glob) {
+  bool isFound = false;
+  for (auto [index, node] : llvm::enumerate(graph.arguments)) {
+    if (node.role != Role::Parameter ||
+        !asksToStore(graph.step.getArgAttrDict(index), pin.glob + ":host"))
+      continue;
+    isFound = true;
+    for (Use use : graph.values[index].uses)
+      if (use.op < graph.ops.size() &&
+          graph.ops[use.op].pass != PassKind::Update &&
+          !isa<nn::FromHostOp>(graph.ops[use.op].op))
+        return emitError() << " asks for '" << node.name
+                           << "' on the host, but '"
+                           << graph.ops[use.op].op->getName()
+                           << "' reads it there: expected a step that the "
+                              "stage import has seen with this pin";
+    graph.values[index].isOnHost = true;
+  }
+  if (isFound)
+    return success();
+  return emitError() << " matches no parameter; close names are "
+                     << getCloseNames(graph, glob);
+}
+
 LogicalResult PinApplier::pinHost() {
-  bool asks = asksToSend(graph.step, pin.glob + ":host");
+  StringRef glob = pin.glob;
+  bool isOfParameters = glob.consume_front(kParameterPin),
+       asks = asksToSend(graph.step, pin.glob + ":host");
   if (std::string obstacle = findHostObstacle(graph.step, !asks);
       !obstacle.empty())
     return emitError() << ": " << obstacle;
+  if (isOfParameters && failed(pinParameters(glob)))
+    return failure();
   for (auto [index, node] : llvm::enumerate(graph.arguments))
     if (node.role == Role::State && matches(node))
       graph.values[index].isOnHost = true;
@@ -520,8 +552,24 @@ LogicalResult tandem::plan::applyPins(StepGraph &graph, StringRef text) {
   return success();
 }
 
+bool tandem::asksToStore(DictionaryAttr parameter, StringRef pin) {
+  StringRef glob = pin.rsplit(':').first.trim();
+  if (!asksHost(pin) || !glob.consume_front(kParameterPin))
+    return false;
+  auto pattern = llvm::GlobPattern::create(glob);
+  if (!pattern) {
+    llvm::consumeError(pattern.takeError());
+    return false; // the stage says so
+  }
+  auto part = nn::getPart(parameter);
+  return pattern->match(nn::getTensorName(parameter)) ||
+         (part && pattern->match(part.getName()));
+}
+
 bool tandem::asksToSend(func::FuncOp step, StringRef pin) {
   StringRef glob = pin.rsplit(':').first.trim();
+  if (glob.starts_with(kParameterPin))
+    return false;
   auto pattern = llvm::GlobPattern::create(glob);
   if (!pattern) {
     llvm::consumeError(pattern.takeError());

@@ -8,6 +8,7 @@
 #include "Presets.h"
 #include "ExtractProblem.h"
 #include "GroupSignatures.h"
+#include "tandem/Dialect/NN/Host.h"
 #include "tandem/Dialect/SPMD/MeshText.h"
 #include "tandem/Search/Descent.h"
 #include "tandem/Support/Options.h"
@@ -236,10 +237,23 @@ struct AxisAsk {
 };
 } // namespace
 
+/// Whether all that `group` does is done to a parameter before it is gathered
+/// as well: views, and casts of one that comes from the host.
+static bool mayKeepStored(const StepGraph &graph, const OperatorGroup &group,
+                          unsigned value) {
+  int producer = graph.values[value].producer;
+  bool isFetched = producer >= 0 && isa<nn::FromHostOp>(graph.ops[producer].op);
+  return llvm::all_of(group.members, [&](unsigned member) {
+    const OpNode &op = graph.ops[member];
+    return op.isView || (isFetched && isa<nn::ConvertOp>(op.op));
+  });
+}
+
 /// The forms on the axis in which operators of the forward and backward passes
 /// that make `group` may take `value`; all, if none are said. A parameter is
 /// taken whole on a batch axis, or as it is stored; what repeats one (a token
 /// for each sample) may have the batch. Of a pinned one nothing more is asked.
+/// From the host it is fetched as it is stored.
 static std::optional<SmallVector<AxisForm, 2>>
 getAllowed(const StepGraph &graph, const OperatorGroup &group, unsigned value,
            const AxisAsk &ask) {
@@ -249,7 +263,8 @@ getAllowed(const StepGraph &graph, const OperatorGroup &group, unsigned value,
   unsigned axis = ask.axis;
   auto kept = graph.getViewForm(value, graph.arguments[argument].forms[axis],
                                 graph.mesh.getSize(axis));
-  if (ask.keepsStored[argument])
+  if (ask.keepsStored[argument] ||
+      isa<nn::FromHostOp>(graph.ops[group.members.front()].op))
     return kept ? std::optional(SmallVector<AxisForm, 2>{*kept}) : std::nullopt;
   auto type = cast<RankedTensorType>(graph.values[value].value.getType());
   bool repeats =
@@ -257,10 +272,8 @@ getAllowed(const StepGraph &graph, const OperatorGroup &group, unsigned value,
   if (!ask.isBatchAxis || repeats || graph.isPinned(argument, axis))
     return std::nullopt;
   SmallVector<AxisForm, 2> allowed{AxisForm::full()};
-  // A view may keep what is stored in pieces; no other split is asked for.
-  bool isView = llvm::all_of(
-      group.members, [&](unsigned member) { return graph.ops[member].isView; });
-  if (isView && kept)
+  // What is stored in pieces; no other split is asked for.
+  if (kept && mayKeepStored(graph, group, value))
     allowed.push_back(*kept);
   return allowed;
 }

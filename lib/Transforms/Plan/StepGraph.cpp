@@ -163,6 +163,8 @@ void StepGraph::addOperators() {
     node.rule = cast<SignatureOpInterface>(op).getRule();
     for (Value operand : op.getOperands())
       node.operands.push_back(numbers[operand]);
+    if (isa<FromHostOp>(op))
+      values[node.operands[0]].isOnHost = true;
     auto hasSum = [&](const auto &linear) {
       return llvm::any_of(linear, [&](unsigned operand) {
         return values[node.operands[operand]].isSummedInUpdate;
@@ -182,7 +184,7 @@ void StepGraph::addOperators() {
       added.bytes = getBytes(result.getType());
       added.isOnHost = isa<ToHostOp>(op);
       added.isSummedInUpdate = isSummed;
-      if (node.isView)
+      if (node.isView || isa<FromHostOp>(op))
         added.viewOf = values[node.operands[0]].viewOf;
     }
   }
@@ -246,6 +248,7 @@ void StepGraph::addResults() {
     if (std::optional<int64_t> updates = getUpdates(attributes)) {
       result.argument = *updates;
       result.isUpdate = true;
+      values[result.value].isOnHost |= values[*updates].isOnHost;
       continue;
     }
     StringRef name = getTensorName(attributes);

@@ -54,6 +54,10 @@ struct CopyHostPass : tandem::impl::CopyHostPassBase<CopyHostPass> {
 };
 } // namespace
 
+static bool isOnQueue(StepOp step, sched::QueueRole role) {
+  return step.getQueue().getRole() == role;
+}
+
 /// A step that copies `values`, in the slot of the step beside it.
 template <typename CopyT>
 StepOp HostCopier::createStep(StepOp beside, unsigned queue,
@@ -141,7 +145,8 @@ LogicalResult HostCopier::send() {
 LogicalResult HostCopier::run() {
   SmallVector<StepOp> steps(step.getBody().front().getOps<StepOp>());
   for (StepOp reader : steps)
-    fetch(reader);
+    if (!isOnQueue(reader, sched::QueueRole::Copy))
+      fetch(reader);
   return send();
 }
 
@@ -157,10 +162,6 @@ static void addQueues(ModuleOp module) {
       queues.push_back(queue);
   module->setAttr(sched::kQueuesAttrName,
                   ArrayAttr::get(module.getContext(), queues));
-}
-
-static bool isOnQueue(StepOp step, sched::QueueRole role) {
-  return step.getQueue().getRole() == role;
 }
 
 /// What a fetch is moved in front of: the computation before it, but nothing

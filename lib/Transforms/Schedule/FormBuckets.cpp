@@ -34,6 +34,7 @@ public:
 
 private:
   StringRef getOwner(unsigned argument);
+  void findArrivals();
   void findOwners(Operation *op);
   void fillBuckets();
   void followOperands(Operation *op);
@@ -49,9 +50,13 @@ private:
     SmallVector<Operation *> readers;
     llvm::DenseSet<unsigned> arguments;
     int64_t bytes = 0;
+    int64_t arrival = 0; ///< Of its gradient.
   };
   std::map<int64_t, llvm::MapVector<StringRef, Owner>> owners;
   llvm::DenseMap<Operation *, int64_t> bucketOf;
+  /// The number, in the order of the text, of the last collective that an
+  /// operator needs; 0: none.
+  llvm::DenseMap<Operation *, int64_t> arrivals;
 };
 
 struct FormBucketsPass
@@ -80,6 +85,16 @@ StringRef BucketFormer::getOwner(unsigned argument) {
   return of.empty() ? nn::getTensorName(attributes) : of;
 }
 
+void BucketFormer::findArrivals() {
+  int64_t count = 0;
+  for (Operation &op : block) {
+    int64_t arrival = 0;
+    for (Value operand : op.getOperands())
+      arrival = std::max(arrival, arrivals.lookup(operand.getDefiningOp()));
+    arrivals[&op] = isCollective(&op) ? ++count : arrival;
+  }
+}
+
 void BucketFormer::findOwners(Operation *op) {
   std::optional<Slot> slot = getSlot(op);
   if (!slot || slot->lane != Lane::Compute || !isUpdate(op))
@@ -90,22 +105,29 @@ void BucketFormer::findOwners(Operation *op) {
     unsigned argument = cast<BlockArgument>(operand).getArgNumber();
     Owner &owner = owners[slot->stage][getOwner(argument)];
     owner.readers.push_back(op);
+    owner.arrival = std::max(owner.arrival, arrivals.lookup(op));
     if (owner.arguments.insert(argument).second)
       owner.bytes += getBytes(operand.getType());
   }
 }
 
-/// In the order of the text.
+/// As gradients arrive, else in the order of the text: a bucket is updated
+/// while the gradients of the next one are summed.
 void BucketFormer::fillBuckets() {
   for (auto &[stage, inStage] : owners) {
     int64_t bucket = 0, bytes = 0;
-    for (auto &[name, owner] : inStage) {
-      if (bytes > 0 && bytes + owner.bytes > limit) {
+    auto inTurn = llvm::map_to_vector(
+        inStage, [](const auto &entry) { return &entry.second; });
+    llvm::stable_sort(inTurn, [](const Owner *a, const Owner *b) {
+      return a->arrival < b->arrival;
+    });
+    for (const Owner *owner : inTurn) {
+      if (bytes > 0 && bytes + owner->bytes > limit) {
         ++bucket;
         bytes = 0;
       }
-      bytes += owner.bytes;
-      for (Operation *reader : owner.readers)
+      bytes += owner->bytes;
+      for (Operation *reader : owner->readers)
         bucketOf[reader] = bucket;
     }
   }
@@ -171,6 +193,7 @@ void BucketFormer::renumber() {
 }
 
 void BucketFormer::run() {
+  findArrivals();
   for (Operation &op : block)
     findOwners(&op);
   if (owners.empty())

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Ahead.h"
+#include "PlaceFetches.h"
 #include "Roles.h"
 #include "Slot.h"
 #include "mlir/IR/IRMapping.h"
@@ -288,9 +289,13 @@ LogicalResult FormStepsPass::runOnStep(func::FuncOp step) {
   for (auto &[slot, ops] : bySlot)
     if (slot.lane == Lane::Compute && ahead.contains(slot.stage))
       numAhead[slot] = moveAhead(slot, ops);
-  for (auto &[slot, ops] : bySlot)
-    if (llvm::any_of(ops, nn::isHostCopy))
-      delaySends(ops);
+  for (auto &[slot, ops] : bySlot) {
+    if (llvm::none_of(ops, nn::isHostCopy))
+      continue;
+    delaySends(ops);
+    if (!numAhead.contains(slot))
+      placeFetches(ops, sched::getDevice(step).fusion);
+  }
   for (auto &[slot, ops] : bySlot)
     for (ArrayRef<Operation *> rest(ops); !rest.empty();) {
       size_t size = getStepSize(slot, rest, std::exchange(numAhead[slot], 0));

@@ -94,11 +94,18 @@ int64_t EventPlacer::getSent(StepOp step, unsigned other) const {
   return waits ? std::max<int64_t>(clock.getCount(other) - 1, 0) : 0;
 }
 
+/// Whether a step of updates reads what `fetch` copies.
+static bool isOfBucket(StepOp fetch) {
+  return llvm::any_of(fetch->getUsers(), [](Operation *user) {
+    auto reader = user->getParentOfType<StepOp>();
+    return reader && hasUpdate(reader);
+  });
+}
+
 /// Of a fetch, the step behind which it may begin: the text says that of what
-/// waited on the host for a part of the step.
+/// the forward and the backward pass read.
 int64_t EventPlacer::getFetchStart(StepOp step, unsigned queue) const {
-  return getReadSteps(step).empty() ? getLockStep(queue)
-                                    : clock.getCount(queue);
+  return isOfBucket(step) ? getLockStep(queue) : clock.getCount(queue);
 }
 
 /// How many steps of the queue `other` must be done before `step`.

@@ -38,6 +38,7 @@ def pin(glob, what=None, /, **forms):
     or what these operators make, instead of reading what the forward pass saved.
 
     `tandem.pin("exp_avg*", "host")`: these states of the optimizer lie in the host's memory between steps.
+    `tandem.pin("parameter:layers.*", "host")`: so do these parameters; a pass fetches what it reads.
     `tandem.pin("layers.*", "host")`: what "again" would make again waits there for the backward pass.
     """
     if not isinstance(glob, str):

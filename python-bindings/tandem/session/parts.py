@@ -31,7 +31,8 @@ def stored_pins(module, programs):
             if forms:
                 pins.setdefault((argument.name, "forms"), Pin(glob, forms))
             if program.is_on_host(argument):
-                pins.setdefault((argument.name, "host"), Pin(glob, (), host=True))
+                named = ("parameter:" if argument.role == "parameter" else "") + glob
+                pins.setdefault((argument.name, "host"), Pin(named, (), host=True))
     return list(pins.values())
 
 

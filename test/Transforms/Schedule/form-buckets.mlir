@@ -1,4 +1,4 @@
-// RUN: tandem-opt %s --tandem-form-buckets=buckets=2 | FileCheck %s
+// RUN: tandem-opt %s --split-input-file --tandem-form-buckets=buckets=2 | FileCheck %s
 
 // The updates of stage 3, one of a parameter each, are two stages. What needs nothing of the
 // host goes with what reads it (%d); stages behind are numbered anew.
@@ -29,4 +29,26 @@ func.func @none(%g: tensor<4xf32>) -> tensor<4xf32> {
   // CHECK: sched.slot = array<i64: 2, 0, 2>
   %e = nn.exp %g {nn.pass = #nn.pass<update>, sched.slot = array<i64: 2, 0, 2>} : (tensor<4xf32>) -> tensor<4xf32>
   return %e : tensor<4xf32>
+}
+
+// -----
+
+// The gradient of b comes first, and so does its bucket.
+#mesh = #spmd.mesh<data = 2>
+module attributes {spmd.mesh = #mesh} {
+  // CHECK-LABEL: func.func @arrival
+  func.func @arrival(%a: tensor<4xf32>, %b: tensor<4xf32>,
+                     %m: tensor<4xf32> {nn.role = #nn.role<state>, nn.name = "m.a", nn.of = "a", spmd.host},
+                     %n: tensor<4xf32> {nn.role = #nn.role<state>, nn.name = "m.b", nn.of = "b", spmd.host})
+      -> (tensor<4xf32>, tensor<4xf32>) {
+    // CHECK: spmd.all_reduce {{.*}}sched.slot = array<i64: 0, 0, 1>
+    %h = spmd.all_reduce %b over ["data"] {nn.pass = #nn.pass<backward>, sched.slot = array<i64: 0, 0, 1>} : tensor<4xf32> -> tensor<4xf32>
+    // CHECK: spmd.all_reduce {{.*}}sched.slot = array<i64: 0, 0, 1>
+    %g = spmd.all_reduce %a over ["data"] {nn.pass = #nn.pass<backward>, sched.slot = array<i64: 0, 0, 1>} : tensor<4xf32> -> tensor<4xf32>
+    // CHECK: nn.add %arg2{{.*}}sched.slot = array<i64: 2, 0, 2>
+    %m1 = nn.add %m, %g {nn.pass = #nn.pass<update>, sched.slot = array<i64: 1, 0, 2>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    // CHECK: nn.add %arg3{{.*}}sched.slot = array<i64: 1, 0, 2>
+    %n1 = nn.add %n, %h {nn.pass = #nn.pass<update>, sched.slot = array<i64: 1, 0, 2>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    return %m1, %n1 : tensor<4xf32>, tensor<4xf32>
+  }
 }

@@ -17,6 +17,10 @@ namespace tandem::spmd {
 /// argument; from then on they read a copy (`sched.from_host`).
 inline constexpr llvm::StringLiteral kHostAttrName = "spmd.host";
 
+/// On the module, in front of `plan`: the bytes of values, whole, that may wait
+/// there for the backward pass. Without it all may.
+inline constexpr llvm::StringLiteral kSentLimitAttrName = "spmd.sent_limit";
+
 inline bool isOnHost(mlir::func::FuncOp step, unsigned argument) {
   return step.getArgAttr(argument, kHostAttrName) != nullptr;
 }

@@ -17,6 +17,19 @@ def CloneParameterViewsPass : Pass<"tandem-clone-parameter-views", "::mlir::func
   }];
 }
 
+def FetchParametersPass : Pass<"tandem-fetch-parameters", "::mlir::func::FuncOp"> {
+  let summary = "Fetches parameters that lie on the host, once per pass";
+  let description = [{
+    A parameter with `spmd.host` is read by updates alone: the forward and the
+    backward pass each have an `nn.from_host` of it, in front of their first
+    reader. It has `nn.again` where offered clones alone read it
+    (`tandem-offer-recomputation`). The backward pass reads the casts of the
+    forward pass. The mark is taken off: what `nn.from_host` reads lies on
+    the host. Where operators have an `nn.id`, copies have numbers behind all of
+    them.
+  }];
+}
+
 def MergeEqualPass : Pass<"tandem-merge-equal", "::mlir::func::FuncOp"> {
   let summary = "Merges operators that are equal within a pass; removes dead ones";
   let description = [{

@@ -45,8 +45,13 @@ inline constexpr llvm::StringLiteral kHostPin = "host";
 inline bool asksHost(llvm::StringRef pin) {
   return pin.rsplit(':').second.trim() == kHostPin;
 }
+/// In front of the names of parameters that lie there between steps: without it
+/// a pin with their names is one on what is made with them.
+inline constexpr llvm::StringLiteral kParameterPin = "parameter:";
+/// Whether the pin asks that the parameter with these attributes lies there.
+bool asksToStore(mlir::DictionaryAttr parameter, llvm::StringRef pin);
 /// Whether the pin asks that values of the step wait there: it names more than
-/// states.
+/// states and stored parameters.
 bool asksToSend(mlir::func::FuncOp step, llvm::StringRef pin);
 
 /// What the stage says beside the IR that it writes.

@@ -57,6 +57,11 @@ struct ScheduleOptions : mlir::PassPipelineOptions<ScheduleOptions> {
           "of gathering parameters and of summing gradients beside "
           "computation"),
       llvm::cl::init(16)};
+  Option<unsigned> buckets{
+      *this, "buckets",
+      llvm::cl::desc("Into how many buckets updates of what lies on the host "
+                     "are cut, by bytes"),
+      llvm::cl::init(16)};
 };
 
 #define GEN_PASS_DECL
