@@ -165,6 +165,7 @@ FailureOr<bool> Compilation::searchOrder() {
   std::string name =
       pipe->rows.empty() ? pipe->order : "one microbatch behind the other";
   unordered.tried.insert(orders::print(start));
+  unordered.isWeighed = true;
   if (excess->empty())
     keepOrder(start, name, *before);
   if (failed(weighWithin(*problem, start)) || failed(weighNamed(*problem)))
@@ -185,6 +186,8 @@ FailureOr<bool> Compilation::searchOrder() {
            ? "; the actions alone take " + cost::printSeconds(unordered.cost) +
                  ", no order less than " + cost::printSeconds(unordered.bound)
            : ""));
+  if (sumPiece && unordered.name != name)
+    sumPiece->why += "; these are steps by " + name;
   FailureOr<bool> isMade = tryOrder(*unordered.best);
   if (succeeded(isMade))
     result.plan = replaceOrder(pipe->rows, result.plan);

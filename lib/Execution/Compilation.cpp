@@ -310,19 +310,20 @@ LogicalResult Compilation::emit() {
 /// be best.
 LogicalResult Compilation::cutSums() {
   int64_t bytes = pipe->sumPiece;
-  sumPiece.reset();
-  if (llvm::none_of(program.queues,
-                    [](const rt::Queue &queue) { return queue.yields; }))
+  if (!unordered.isWeighed)
+    sumPiece.reset();
+  if (!hasSums(program))
     return success();
-  if (bytes < 0 && options.triesSumPieces) {
+  if (bytes < 0 && options.triesSumPieces && !unordered.isWeighed) {
     std::string why;
     sumPiece = chooseSumPiece(
         program, options.cluster, [this] { return endsSearch(); }, why);
     if (!why.empty())
       return fail(why);
-    bytes = sumPiece ? sumPiece->bytes : 0;
   }
-  program = tandem::cutSums(program, std::max<int64_t>(0, bytes));
+  if (bytes < 0)
+    bytes = sumPiece ? sumPiece->bytes : 0;
+  program = tandem::cutSums(program, bytes);
   if (rt::Status status = rt::verifyProgram(program); !status.ok())
     return fail("internal error: pieces of sums: " + status.message());
   rt::Bytes made = rt::serializeProgram(program);

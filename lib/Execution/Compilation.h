@@ -67,6 +67,8 @@ struct Unordered {
   /// The step in front of its actions.
   mlir::OwningOpRef<mlir::ModuleOp> step;
   size_t numIR = 0;
+  /// Other orders have their sums in the pieces that were chosen for the first.
+  bool isWeighed = false;
   /// The texts of orders whose Programs were made.
   std::set<std::string> tried;
   /// The one that is predicted to be the fastest.

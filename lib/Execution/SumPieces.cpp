@@ -68,8 +68,7 @@ std::optional<SumPiece> chooseSumPiece(const rt::Program &program,
   constexpr double kWorth = 1e-3;
   constexpr int kMaxWorse = 2;
   int64_t largest = getLargestSum(program);
-  auto whole =
-      largest > 0 ? predict(cutSums(program, 0), path, error) : std::nullopt;
+  auto whole = largest > 0 ? predict(program, path, error) : std::nullopt;
   if (!whole)
     return std::nullopt;
   std::vector<Trial> all = {{0, *whole}};

@@ -7,6 +7,7 @@
 
 #include "tandem/Conversion/Emit/CutSums.h"
 #include "tandem_rt/program_builder.h"
+#include "llvm/ADT/STLExtras.h"
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -57,34 +58,96 @@ static rt::Collective getPart(const rt::Collective &op, const Rows &rows,
   return part;
 }
 
+/// Commands that follow each other; the last one is the collective.
+using Piece = std::vector<rt::Command>;
+
 static int64_t getBytes(const rt::Command &command) {
   const auto *op = std::get_if<rt::Collective>(&command.operation);
   return op ? std::max(op->source.bytes, op->destination.bytes) : 0;
 }
 
+/// Whole cache lines, so that no two pieces write to one.
+static constexpr int64_t kGrain = 64;
+
+static int64_t roundUp(int64_t bytes, int64_t grain = kGrain) {
+  return (bytes + grain - 1) / grain * grain;
+}
+
+/// Part `index` of `number`, of a share of the command's bytes.
+static rt::Command makePart(const rt::Command &command, int64_t index,
+                            int64_t number, double share) {
+  rt::Command part = command;
+  part.name += " " + std::to_string(index) + "/" + std::to_string(number);
+  part.bytes = static_cast<int64_t>(static_cast<double>(command.bytes) * share);
+  return part;
+}
+
 /// One behind the other.
-static std::deque<rt::Command> cut(const rt::Command &command, int64_t bytes) {
+static std::deque<Piece> cutRows(const rt::Command &command, int64_t bytes) {
   const auto &op = std::get<rt::Collective>(command.operation);
-  // Whole cache lines, so that no two pieces write to one.
-  constexpr int64_t kGrain = 64;
   Rows rows = getRows(op);
   int64_t numRows = rows.shape.front();
   int64_t number = std::min(numRows, (getBytes(command) + bytes - 1) / bytes);
   number = std::max<int64_t>(number, 1); // of no elements
   int64_t each = (numRows + number - 1) / number;
   if (rows.dim < 0)
-    each = (each + kGrain - 1) / kGrain * kGrain;
+    each = roundUp(each);
   number = (numRows + each - 1) / each;
   if (number < 2)
-    return {command};
-  std::deque<rt::Command> pieces;
+    return {{command}};
+  std::deque<Piece> pieces;
   for (int64_t begin = 0; begin < numRows; begin += each) {
     int64_t end = std::min(numRows, begin + each);
-    rt::Command &piece = pieces.emplace_back(command);
-    piece.name +=
-        " " + std::to_string(pieces.size()) + "/" + std::to_string(number);
-    piece.bytes = command.bytes * (end - begin) / numRows;
-    piece.operation = getPart(op, rows, begin, end);
+    auto share = static_cast<double>(end - begin) / numRows;
+    rt::Command part = makePart(command, pieces.size() + 1, number, share);
+    part.operation = getPart(op, rows, begin, end);
+    pieces.push_back({std::move(part)});
+  }
+  return pieces;
+}
+
+/// Whether members have blocks of the outermost dimension, whose parts a copy
+/// can put side by side.
+static bool isOfBlocks(const rt::Collective &op) {
+  return op.kind == rt::CollectiveKind::ReduceScatter &&
+         getRows(op).shape.front() == 1 &&
+         op.source.space == rt::Space::Arena && op.destination.bytes > kGrain;
+}
+
+/// Of a member's block, in each piece.
+static int64_t getBlockBytes(const rt::Collective &op, int64_t bytes) {
+  int64_t members = op.source.bytes / op.destination.bytes;
+  return std::min(op.destination.bytes,
+                  std::max(kGrain, bytes / members / kGrain * kGrain));
+}
+
+/// A part of each member's block, side by side in `room`.
+static std::deque<Piece> cutBlocks(const rt::Command &command, int64_t bytes,
+                                   const rt::BufferRef &room) {
+  const auto &op = std::get<rt::Collective>(command.operation);
+  int64_t block = op.destination.bytes, each = getBlockBytes(op, bytes);
+  int64_t members = op.source.bytes / block, number = (block + each - 1) / each;
+  std::deque<Piece> pieces;
+  auto slice = rt::ProgramBuilder::slice;
+  for (int64_t begin = 0; begin < block; begin += each) {
+    int64_t size = std::min(each, block - begin);
+    auto share = static_cast<double>(size) / block;
+    rt::Command part = makePart(command, pieces.size() + 1, number, share);
+    Piece &piece = pieces.emplace_back();
+    for (int64_t member = 0; member < members; ++member) {
+      rt::Command &copy = piece.emplace_back(part);
+      copy.name += " copy";
+      copy.bytes = 2 * size;
+      copy.operation = rt::Copy{slice(op.source, member * block + begin, size),
+                                slice(room, member * size, size)};
+    }
+    rt::Collective own = op;
+    own.shape = {members, size / rt::elementBytes(op.type)};
+    own.splitDim = 0;
+    own.source = slice(room, 0, members * size);
+    own.destination = slice(op.destination, begin, size);
+    part.operation = std::move(own);
+    piece.push_back(std::move(part));
   }
   return pieces;
 }
@@ -97,10 +160,18 @@ static size_t findLastTransfer(const std::vector<rt::Command> &commands) {
   return 0;
 }
 
+static bool isOfSums(const rt::Queue &queue) {
+  return llvm::StringRef(queue.name).starts_with(kSumQueuePrefix);
+}
+
+bool tandem::hasSums(const rt::Program &program) {
+  return llvm::any_of(program.queues, isOfSums);
+}
+
 static bool canCut(const rt::Program &program, const rt::Command &command) {
   const auto *op = std::get_if<rt::Collective>(&command.operation);
-  return op && program.queues[command.queue].yields &&
-         getRows(*op).shape.front() > 1;
+  return op && isOfSums(program.queues[command.queue]) &&
+         (getRows(*op).shape.front() > 1 || isOfBlocks(*op));
 }
 
 int64_t tandem::getLargestSum(const rt::Program &program) {
@@ -118,27 +189,60 @@ class Cutter {
 public:
   Cutter(const rt::Program &program, int64_t bytes)
       : program(program), bytes(bytes) {}
-  std::vector<rt::Command> run(const std::vector<rt::Command> &commands);
+  rt::RankProgram run(const rt::RankProgram &given);
 
 private:
+  std::deque<Piece> cut(const rt::Command &command);
+  rt::BufferRef getRoom(const rt::Command &command);
   void list(const rt::Command &command) {
-    listing.push_back(command);
-    listing.back().id = static_cast<uint32_t>(listing.size() - 1);
+    made.commands.push_back(command);
+    made.commands.back().id = static_cast<uint32_t>(made.commands.size() - 1);
   }
-  void listPiece(std::deque<rt::Command> &pieces) {
-    list(pieces.front());
+  void listPiece(std::deque<Piece> &pieces) {
+    for (const rt::Command &command : pieces.front())
+      list(command);
     pieces.pop_front();
   }
 
   const rt::Program &program;
   const int64_t bytes;
-  std::vector<rt::Command> listing;
+  rt::RankProgram made;
   /// By queue, what is not listed yet.
-  std::map<uint32_t, std::deque<rt::Command>> waiting;
+  std::map<uint32_t, std::deque<Piece>> waiting;
+  /// By queue, as its pieces follow each other: behind what the arena has.
+  std::map<uint32_t, rt::BufferRef> rooms;
 };
 } // namespace
 
-std::vector<rt::Command> Cutter::run(const std::vector<rt::Command> &commands) {
+rt::BufferRef Cutter::getRoom(const rt::Command &command) {
+  const auto &op = std::get<rt::Collective>(command.operation);
+  int64_t members = op.source.bytes / op.destination.bytes;
+  int64_t size = members * getBlockBytes(op, bytes);
+  rt::BufferRef &room = rooms[command.queue];
+  if (room.bytes < size) {
+    rt::Arena &arena = made.arenas[op.source.index];
+    room.index = op.source.index;
+    room.offset =
+        roundUp(arena.bytes, program.memorySpaces[arena.memorySpace].alignment);
+    room.bytes = size;
+    arena.bytes = room.offset.base + size;
+  }
+  return room;
+}
+
+std::deque<Piece> Cutter::cut(const rt::Command &command) {
+  const auto &op = std::get<rt::Collective>(command.operation);
+  if (!isOfBlocks(op))
+    return cutRows(command, bytes);
+  if (getBlockBytes(op, bytes) == op.destination.bytes)
+    return {{command}};
+  return cutBlocks(command, bytes, getRoom(command));
+}
+
+rt::RankProgram Cutter::run(const rt::RankProgram &given) {
+  made.arenas = given.arenas;
+  made.numEvents = given.numEvents;
+  const std::vector<rt::Command> &commands = given.commands;
   size_t last = findLastTransfer(commands);
   for (size_t i = 0; i < commands.size(); ++i) {
     const rt::Command &command = commands[i];
@@ -152,22 +256,22 @@ std::vector<rt::Command> Cutter::run(const std::vector<rt::Command> &commands) {
         listPiece(pieces);
     }
     if (i < last && canCut(program, command)) {
-      auto &pieces = waiting[command.queue] = cut(command, bytes);
+      auto &pieces = waiting[command.queue] = cut(command);
       listPiece(pieces);
     } else {
       list(command);
     }
   }
-  return std::move(listing);
+  return std::move(made);
 }
 
 rt::Program tandem::cutSums(const rt::Program &program, int64_t bytes) {
   rt::Program made = program;
-  for (rt::Queue &queue : made.queues)
-    queue.yields &= bytes > 0;
   if (bytes == 0)
     return made;
+  for (rt::Queue &queue : made.queues)
+    queue.yields = isOfSums(queue);
   for (rt::RankProgram &rankProgram : made.rankPrograms)
-    rankProgram.commands = Cutter(program, bytes).run(rankProgram.commands);
+    rankProgram = Cutter(program, bytes).run(rankProgram);
   return made;
 }

@@ -10,6 +10,7 @@
 #include "LinkBuffers.h"
 #include "Strands.h"
 #include "tandem/Analysis/UserLocation.h"
+#include "tandem/Conversion/Emit/CutSums.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/Sched/Points.h"
 #include "llvm/ADT/MapVector.h"
@@ -354,14 +355,13 @@ void PointLinker::add(const rt::Command &command, sched::RunOp op,
 }
 
 /// Sums have queues of their own, so that no collective of a later pass stands
-/// behind one, and transfers go first.
+/// behind one.
 uint32_t PointLinker::getQueue(const rt::Command &command,
                                sched::RunOp op) const {
   if (!op.isSum() || command.queue == kCompute)
     return command.queue;
-  return builder.commQueue("sums of " +
-                               builder.get().queues[command.queue].name,
-                           /*yields=*/true);
+  return builder.commQueue(kSumQueuePrefix.str() +
+                           builder.get().queues[command.queue].name);
 }
 
 /// The queues of an action beside that of computation.
