@@ -23,7 +23,9 @@ using namespace tandem::pipeline;
 
 /// Pipelines that become Programs, beside rules and presets.
 static constexpr size_t kMostPipelines = 4;
-/// Of these, so many have their orders searched.
+/// Those with the least bounds that no memory holds, as the table says.
+static constexpr size_t kMostTooLarge = 2;
+/// Of pipelines that became Programs, so many have their orders searched.
 static constexpr size_t kMostSearched = 2;
 /// The share of the time limit for the meshes without a pipe axis.
 static constexpr double kFirstShare = 1.0 / 3;
@@ -70,6 +72,11 @@ private:
   void addRule();
   void addPipelines();
   LayoutProblem makeProblem() const;
+  int64_t countMicrobatches(const Layout &layout) const {
+    return step.rows / options.micro / layout.data / layout.rows;
+  }
+  Candidate makeOf(const LayoutProblem &problem,
+                   const LayoutResult &result) const;
   void addPipeline(const LayoutProblem &problem, const LayoutResult &result);
   Candidate vary(const Candidate &of, int64_t microbatches,
                  std::string order) const;
@@ -185,10 +192,16 @@ LayoutProblem Chooser::makeProblem() const {
   problem.batch = static_cast<unsigned>(step.rows / options.micro);
   problem.states = step.states;
   problem.nodeOrders = NodeOrders::OfPoints;
+  if (options.memory >= 0)
+    for (cost::DeviceKind &kind : problem.cluster.kinds) {
+      kind.memorySize = options.memory;
+      kind.memoryReserved = 0;
+    }
   auto rows = static_cast<double>(problem.batch);
   for (const ChainLayer &layer : step.layers) {
     ModelLayer &own = problem.layers.emplace_back();
     own.weights = static_cast<double>(layer.bytes);
+    own.activations = static_cast<double>(layer.saved) / rows;
     own.bytes = static_cast<double>(layer.leaving) / rows;
     own.reduced = own.bytes;
     for (const cost::DeviceKind &kind : cluster.kinds) {
@@ -199,14 +212,15 @@ LayoutProblem Chooser::makeProblem() const {
   return problem;
 }
 
-void Chooser::addPipeline(const LayoutProblem &problem,
-                          const LayoutResult &result) {
+/// The mesh, the microbatches and the schedule of a layout, without pins.
+Candidate Chooser::makeOf(const LayoutProblem &problem,
+                          const LayoutResult &result) const {
   const Layout &layout = result.layout;
   std::string mesh = printMesh(layout.pipe, layout.data, layout.model);
-  int64_t microbatches = step.rows / options.micro / layout.data / layout.rows;
   std::string others;
   if (layout.sectionsPerPoint > 1)
-    others += llvm::formatv(" sections={0}", result.cut.size());
+    others +=
+        llvm::formatv(" sections={0}", layout.sectionsPerPoint * layout.pipe);
   std::vector<unsigned> order = getPointOrder(problem, layout);
   if (!llvm::is_sorted(order)) {
     std::vector<std::string> points;
@@ -218,7 +232,14 @@ void Chooser::addPipeline(const LayoutProblem &problem,
   candidate.mesh = mesh;
   candidate.others = others;
   candidate.data = layout.data;
-  candidate = vary(candidate, microbatches, layout.schedule);
+  return vary(candidate, countMicrobatches(layout), layout.schedule);
+}
+
+void Chooser::addPipeline(const LayoutProblem &problem,
+                          const LayoutResult &result) {
+  const Layout &layout = result.layout;
+  std::vector<unsigned> order = getPointOrder(problem, layout);
+  Candidate candidate = makeOf(problem, result);
   const orders::Schedule *schedule = orders::findSchedule(layout.schedule);
   unsigned begin = 0;
   for (auto [section, count] : llvm::enumerate(result.cut)) {
@@ -242,17 +263,23 @@ void Chooser::addPipelines() {
   LayoutProblem problem = makeProblem();
   Deadline share(options.searchTimeLimit * kFirstShare,
                  [this] { return isInterrupted() || isCancelled(); });
+  std::set<std::pair<unsigned, unsigned>> tooLarge;
   for (const LayoutResult &result : searchLayouts(problem, share)) {
     const Layout &layout = result.layout;
-    int64_t microbatches =
-        step.rows / options.micro / layout.data / layout.rows;
-    bool isOpen = options.accumulate == 1 || options.accumulate == microbatches;
-    if (result.cut.empty() || layout.pipe == 1 || !isOpen ||
-        !seen.emplace(layout.pipe, layout.data, layout.schedule).second)
+    bool isOpen = options.accumulate == 1 ||
+                  options.accumulate == countMicrobatches(layout);
+    if (layout.pipe == 1 || !isOpen)
       continue;
-    addPipeline(problem, result);
-    if (seen.size() == kMostPipelines)
-      return;
+    if (result.cut.empty()) {
+      if (result.lacksMemory && tooLarge.size() < kMostTooLarge &&
+          tooLarge.emplace(layout.pipe, layout.data).second) {
+        candidates.push_back(makeOf(problem, result));
+        candidates.back().failure = result.why;
+      }
+    } else if (seen.size() < kMostPipelines &&
+               seen.emplace(layout.pipe, layout.data, layout.schedule).second) {
+      addPipeline(problem, result);
+    }
   }
 }
 
@@ -433,6 +460,8 @@ void Chooser::weigh(size_t number) {
       candidate.options.search.empty() && candidate.options.order != "search";
   double seconds =
       isFixed ? 0 : getSeconds(candidates.size() - number, number == 0);
+  if (!candidate.failure.empty())
+    return; // no memory holds it
   candidate.failure = findExcess(candidate);
   if (std::string end = getEnd(); isCancelled() || (hasProgram && !end.empty()))
     candidate.failure = "not tried " + end;

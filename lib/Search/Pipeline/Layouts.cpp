@@ -278,6 +278,19 @@ static std::vector<double> getHeld(const CutProblem &cuts, const Cut &cut,
   return held;
 }
 
+/// What enters a layer is whole on all devices that share the layer.
+static void makeAgain(const LayoutProblem &problem, const Layout &layout,
+                      CutProblem &cuts) {
+  double entering = 0;
+  for (size_t i = 0; i < cuts.layers.size(); ++i) {
+    Layer &layer = cuts.layers[i];
+    layer.activations = std::min(layer.activations, entering * layout.rows);
+    for (LayerCost &cost : layer.costs)
+      cost.input += cost.forward;
+    entering = problem.layers[i].bytes;
+  }
+}
+
 LayoutResult tandem::pipeline::priceLayout(const LayoutProblem &problem,
                                            const Layout &layout,
                                            const Deadline &deadline,
@@ -288,8 +301,17 @@ LayoutResult tandem::pipeline::priceLayout(const LayoutProblem &problem,
   if (!cuts)
     return result;
   CutResult found = searchCut(*cuts, deadline, effort);
+  result.isMadeAgain =
+      !found.error.empty() &&
+      std::any_of(cuts->layers.begin(), cuts->layers.end(),
+                  [](const Layer &layer) { return layer.activations > 0; });
+  if (result.isMadeAgain) {
+    makeAgain(problem, layout, *cuts);
+    found = searchCut(*cuts, deadline, effort);
+  }
   if (!found.error.empty()) {
     result.why = found.error;
+    result.lacksMemory = !deadline.isOver();
     return result;
   }
   orders::Partition partition = makePartition(*cuts, found.cut);

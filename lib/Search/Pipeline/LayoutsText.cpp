@@ -299,6 +299,8 @@ std::string tandem::pipeline::print(const std::vector<LayoutResult> &results) {
     text += "  cut";
     for (unsigned count : result.cut)
       text += " " + std::to_string(count);
+    if (result.isMadeAgain)
+      text += "  layers made again";
     if (result.seconds > fastest)
       text +=
           printFixed("  %.1f %% slower", 100 * (result.seconds / fastest - 1));

@@ -35,6 +35,8 @@ public:
   std::vector<unsigned> parameters;
   /// Of the operators of those parameters that are before number i.
   std::vector<double> flopsBefore;
+  /// Of those, bytes of the results that later passes read.
+  std::vector<int64_t> savedBefore;
   /// Of those parameters before number i that have operators.
   std::vector<unsigned> usedBefore;
   /// Whether there may be a cut in front of number i: not between a parameter
@@ -67,6 +69,7 @@ private:
   std::vector<std::pair<Operation *, unsigned>> ranksOfOps;
   std::map<unsigned, int64_t> crossing;
   std::vector<double> flops;
+  std::vector<int64_t> saved;
   std::vector<bool> used;
 };
 
@@ -110,6 +113,7 @@ void Chain::addParameters(Value value) {
       rank = parameters.size();
       parameters.push_back(argument.getArgNumber());
       flops.push_back(0);
+      saved.push_back(0);
       used.push_back(false);
       mayCut.push_back(true);
     }
@@ -120,6 +124,13 @@ void Chain::addParameters(Value value) {
     }
   }
   ranks[value] = rank;
+}
+
+/// Whether another pass than the forward one reads it.
+static bool isSaved(Value value) {
+  return llvm::any_of(value.getUsers(), [](Operation *user) {
+    return !isForward(*user) && !user->hasTrait<OpTrait::IsTerminator>();
+  });
 }
 
 void Chain::addOperator(Operation &op) {
@@ -140,6 +151,9 @@ void Chain::addOperator(Operation &op) {
     std::fill(mayCut.begin() + before + 1, mayCut.begin() + rank + 1, false);
   ranksOfOps.emplace_back(&op, rank);
   flops[rank] += tandem::getFlops(&op);
+  for (Value result : op.getResults())
+    if (isSaved(result))
+      saved[rank] += tandem::getBytes(result.getType());
   used[rank] = true;
 }
 
@@ -170,9 +184,11 @@ Chain::Chain(func::FuncOp step) : step(step), data(findOfData(step)) {
     if (isForward(op))
       addOperator(op);
   flopsBefore.assign(1, 0);
+  savedBefore.assign(1, 0);
   usedBefore.assign(1, 0);
   for (unsigned i = 0; i < size(); ++i) {
     flopsBefore.push_back(flopsBefore[i] + flops[i]);
+    savedBefore.push_back(savedBefore[i] + saved[i]);
     usedBefore.push_back(usedBefore[i] + used[i]);
   }
   depth.assign(size() + 1, 0);
@@ -294,6 +310,7 @@ std::vector<ChainLayer> tandem::listLayers(func::FuncOp step, int64_t number) {
       continue;
     ChainLayer &layer = layers.emplace_back();
     layer.flops = chain.flopsBefore[end] - chain.flopsBefore[begin];
+    layer.saved = chain.savedBefore[end] - chain.savedBefore[begin];
     layer.leaving = end < chain.size() ? chain.getCrossing(end) : 0;
     for (; begin < end; ++begin) {
       unsigned argument = chain.parameters[begin];

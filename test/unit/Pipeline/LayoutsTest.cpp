@@ -83,3 +83,27 @@ TEST(Layouts, EndsWithALayout) {
     return each.why == "not tried within the time limit";
   }));
 }
+
+/// A point of two has four layers at least, with weights of 4 * 1e8 each; two
+/// microbatches of a row hold 3e9 of each.
+TEST(Layouts, MakesLayersAgain) {
+  LayoutProblem problem = makeProblem();
+  for (ModelLayer &layer : problem.layers)
+    layer.activations = 3e9;
+  Layout layout{2, 4, 1, 1, "1f1b", 1, {}};
+  LayoutResult kept = priceLayout(problem, layout);
+  EXPECT_FALSE(kept.isMadeAgain);
+  for (cost::DeviceKind &kind : problem.cluster.kinds)
+    kind.memorySize = 4'000'000'000;
+  LayoutResult again = priceLayout(problem, layout);
+  ASSERT_FALSE(again.cut.empty()) << again.why;
+  EXPECT_TRUE(again.isMadeAgain);
+  // F of each microbatch once more, on the slow point at least.
+  EXPECT_GT(again.seconds, 1.2 * kept.seconds);
+  for (cost::DeviceKind &kind : problem.cluster.kinds)
+    kind.memorySize = 1'000'000'000;
+  LayoutResult none = priceLayout(problem, layout);
+  EXPECT_TRUE(none.cut.empty());
+  EXPECT_TRUE(none.lacksMemory);
+  EXPECT_NE(none.why.find("section"), std::string::npos) << none.why;
+}

@@ -21,6 +21,9 @@
 // are summed over `data`, in a ring, behind a point's last W. Transfers and
 // rings take the slowest link that they cross.
 //
+// Where no cut fits, the backward pass makes all layers again: a microbatch
+// holds what enters a layer, and I takes what F does, too.
+//
 // Units: seconds, bytes.
 //
 //===----------------------------------------------------------------------===//
@@ -89,8 +92,11 @@ struct LayoutResult {
   double exposed = 0;
   /// The most that a device of each point holds.
   std::vector<double> held;
-  /// Why it has no cut.
+  /// Whether the backward pass makes layers again: no cut fits that holds all.
+  bool isMadeAgain = false;
+  /// Why it has no cut, and whether memory is the reason.
   std::string why;
+  bool lacksMemory = false;
 };
 
 /// A problem from its text (docs/choosing-pipelines.md), which came from

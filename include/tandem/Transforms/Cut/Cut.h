@@ -37,8 +37,9 @@ struct ChainLayer {
   std::vector<std::string> parameters;
   /// Of the forward pass over the whole batch.
   double flops = 0;
-  /// Of the parameters; of what leaves the layer for later ones.
-  int64_t bytes = 0, leaving = 0;
+  /// Of the parameters; of what leaves the layer for later ones; of what the
+  /// backward pass reads of it.
+  int64_t bytes = 0, leaving = 0, saved = 0;
 };
 
 /// The layers of a step in the order of the data: modules with parameters, or
