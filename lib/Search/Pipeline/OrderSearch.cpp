@@ -10,12 +10,14 @@
 #include "ScheduleAnneal.h"
 #include "ScheduleBound.h"
 #include "ScheduleList.h"
+#include "SchedulePace.h"
 #include "ScheduleRules.h"
 #include "tandem/Orders/Schedules.h"
 #include "tandem/Orders/Simulate.h"
 #include "tandem/Orders/VerifyOrder.h"
 #include <algorithm>
 #include <chrono>
+#include <limits>
 
 using namespace tandem::orders;
 using namespace tandem::pipeline;
@@ -24,8 +26,9 @@ using namespace tandem::pipeline::schedule;
 namespace {
 /// Shares of the effort up to which rules run, microbatches come at a pace, and
 /// lists are made again.
-constexpr double kRuleShare = 0.15, kPaceShare = 0.35, kRelistShare = 0.5;
+constexpr double kRuleShare = 0.06, kPaceShare = 0.4, kRelistShare = 0.8;
 constexpr size_t kPoolSize = 8;
+constexpr double kNever = std::numeric_limits<double>::infinity();
 
 class OrderSearcher {
 public:
@@ -41,21 +44,19 @@ private:
   std::string findExcess() const;
   void addNamed();
   void addOrder(const Order &order);
-  void add(Rows rows);
+  double add(Rows rows);
   void runRules();
   Rows list(bool isMirrored, const std::vector<double> &keys, double wait,
-            const std::vector<double> *releases = nullptr);
+            double mostIdle, const std::vector<double> *releases = nullptr);
   void pace();
-  std::vector<double> makeReleases(double step, unsigned atOnce, double stretch,
-                                   bool isOfAll);
   void relist();
   std::vector<double> getLateStarts(const Rows &rows, bool isMirrored);
   void anneal();
   bool ends(double share);
   /// Without a wish it grows with the problem.
   uint64_t getEffort() const {
-    constexpr uint64_t kLeast = 30'000'000, kPerOperation = 6000,
-                       kMost = 90'000'000;
+    constexpr uint64_t kLeast = 30'000'000, kPerOperation = 60'000,
+                       kMost = 200'000'000;
     uint64_t grown = kLeast + kPerOperation * model.numOperations;
     return options.effort ? options.effort : std::min(grown, kMost);
   }
@@ -110,19 +111,22 @@ std::string OrderSearcher::findExcess() const {
   return "";
 }
 
-void OrderSearcher::add(Rows rows) {
+/// The cost; infinity if the rows do not fit.
+double OrderSearcher::add(Rows rows) {
   result.numVisited += countVisited();
   if (!fitsLimits(model, rows) || !timer.run(rows))
-    return;
-  Scored scored{std::move(rows), timer.getCost()};
+    return kNever;
+  double cost = timer.getCost();
+  Scored scored{std::move(rows), cost};
   auto place = std::lower_bound(
       pool.begin(), pool.end(), scored,
       [](const Scored &a, const Scored &b) { return a.cost < b.cost; });
-  if (place != pool.end() && place->cost == scored.cost)
-    return;
+  if (place != pool.end() && place->cost == cost)
+    return cost;
   pool.insert(place, std::move(scored));
   if (pool.size() > kPoolSize)
     pool.pop_back();
+  return cost;
 }
 
 void OrderSearcher::addOrder(const Order &order) {
@@ -156,10 +160,11 @@ bool OrderSearcher::ends(double share) {
 }
 
 Rows OrderSearcher::list(bool isMirrored, const std::vector<double> &keys,
-                         double wait, const std::vector<double> *releases) {
+                         double wait, double mostIdle,
+                         const std::vector<double> *releases) {
   ListScheduler &scheduler = isMirrored ? mirroredLister : lister;
   uint64_t before = scheduler.getNumVisited();
-  Rows rows = scheduler.run(keys, wait, releases);
+  Rows rows = scheduler.run(keys, wait, mostIdle, releases);
   result.numVisited += scheduler.getNumVisited() - before;
   return isMirrored ? schedule::mirror(std::move(rows)) : rows;
 }
@@ -172,56 +177,28 @@ void OrderSearcher::runRules() {
       for (bool isMirrored : {false, true}) {
         if (ends(kRuleShare) && !pool.empty())
           return;
-        add(list(isMirrored, makeKeys(model, rule), wait));
+        add(list(isMirrored, makeKeys(model, rule), wait, kNever));
       }
 }
 
-/// When forward passes may begin: those without needs, or all, if microbatches
-/// enter in even steps and passes follow each other in `stretch` times what
-/// they take.
-std::vector<double> OrderSearcher::makeReleases(double step, unsigned atOnce,
-                                                double stretch, bool isOfAll) {
-  std::vector<double> offsets(model.letters.size());
-  std::vector<double> releases(model.numOperations);
-  for (unsigned number : model.sequence) {
-    const Letter &letter = model.letters[number];
-    for (const Arc &need : letter.needs)
-      offsets[number] = std::max(
-          offsets[number], offsets[need.letter] + need.seconds +
-                               stretch * model.letters[need.letter].seconds);
-    if (letter.kind != ActionKind::Forward ||
-        (!isOfAll && !letter.needs.empty()))
-      continue;
-    for (unsigned i = 0; i < letter.count; ++i)
-      releases[letter.first + i] =
-          offsets[number] + (i < atOnce ? 0 : step * (i - atOnce + 1));
-  }
-  return releases;
-}
-
-/// Microbatches enter in even steps, behind some that enter at once: so a limit
-/// is not used up by forward passes.
+/// Lists at any pace, and at paces near the best one.
 void OrderSearcher::pace() {
-  double period = 0;
-  for (const Machine &machine : model.machines) {
-    double seconds = 0;
-    for (unsigned letter : machine.letters)
-      if (model.letters[letter].count > 1)
-        seconds += model.letters[letter].seconds;
-    period = std::max(period, seconds);
-  }
   std::vector<Rule> rules = getRules(true);
+  double period = getPeriod(model), least = kNever;
+  Pace best;
   while (!ends(kPaceShare)) {
-    double step = period * (0.8 + 0.4 * random.share());
-    unsigned atOnce = random.below(model.numPoints + 1);
-    bool isPlanned = random.below(2);
-    double stretch = random.below(2) ? 1 : 1 + 2 * random.share();
-    std::vector<double> releases =
-        makeReleases(step, atOnce, stretch, isPlanned);
-    const Rule &rule = rules[random.below(rules.size())];
-    bool isByTime = isPlanned && random.below(2);
-    add(list(false, isByTime ? releases : makeKeys(model, rule),
-             random.below(3) * 0.5, &releases));
+    bool isNew = least == kNever || random.below(2);
+    Pace now = isNew ? Pace::make(model.numPoints, model.numMicrobatches,
+                                  rules.size(), random)
+                     : best.vary(random);
+    std::vector<double> releases = makeReleases(model, now);
+    double cost = add(
+        list(false, now.isByTime ? releases : makeKeys(model, rules[now.rule]),
+             now.wait, now.mostIdle * period, &releases));
+    if (cost < least) {
+      least = cost;
+      best = now;
+    }
   }
 }
 
@@ -246,6 +223,7 @@ void OrderSearcher::relist() {
   double mean = 0;
   for (const Letter &letter : model.letters)
     mean += letter.seconds * letter.count / model.numOperations;
+  double period = getPeriod(model);
   while (!ends(kRelistShare)) {
     Rows rows = pool[random.below(pool.size())].rows;
     bool isMirrored = random.below(2);
@@ -254,7 +232,10 @@ void OrderSearcher::relist() {
     for (double &key : keys)
       key += noise * (random.share() - 0.5);
     result.numVisited += model.numOperations;
-    add(list(isMirrored, keys, random.share()));
+    bool isPatient = random.below(2);
+    add(list(isMirrored, keys, isPatient ? 1 : random.share(),
+             isPatient ? 3 * period * random.share() * random.share()
+                       : kNever));
   }
 }
 

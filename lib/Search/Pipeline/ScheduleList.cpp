@@ -14,8 +14,8 @@ using namespace tandem::pipeline::schedule;
 ListScheduler::ListScheduler(const Model &model)
     : model(model), counts(model.letters.size()), ends(model.numOperations),
       isFree(model.machines.size()), held(model.machines.size()),
-      candidates(model.machines.size()), isStale(model.machines.size()),
-      releases(model.numOperations) {}
+      idle(model.machines.size()), candidates(model.machines.size()),
+      isStale(model.machines.size()), releases(model.numOperations) {}
 
 /// When all is there that an operation needs.
 double ListScheduler::getReady(const Letter &letter, unsigned index) const {
@@ -106,7 +106,9 @@ void ListScheduler::choose(unsigned number, const std::vector<double> &keys,
     }
   });
   if (best.letter != kNone && wait > 0) {
-    double latest = best.begin + wait * model.letters[best.letter].seconds;
+    double latest =
+        std::min(best.begin + wait * model.letters[best.letter].seconds,
+                 isFree[number] + mostIdle - idle[number]);
     forEachNext(number, keys, [&](unsigned letter, double begin, double its) {
       if (begin <= latest && its < key) {
         key = its;
@@ -120,6 +122,9 @@ void ListScheduler::choose(unsigned number, const std::vector<double> &keys,
 
 void ListScheduler::run(unsigned number, double begin) {
   const Letter &letter = model.letters[number];
+  bool hasBegun = isFree[letter.machine] > model.machines[letter.machine].head;
+  if (hasBegun)
+    idle[letter.machine] += begin - isFree[letter.machine];
   isFree[letter.machine] = ends[letter.first + counts[number]] =
       begin + letter.seconds;
   ++counts[number];
@@ -130,7 +135,10 @@ void ListScheduler::run(unsigned number, double begin) {
 }
 
 Rows ListScheduler::run(const std::vector<double> &keys, double wait,
+                        double itsMostIdle,
                         const std::vector<double> *itsReleases) {
+  mostIdle = itsMostIdle;
+  std::fill(idle.begin(), idle.end(), 0);
   if (itsReleases)
     releases = *itsReleases;
   else

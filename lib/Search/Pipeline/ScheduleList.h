@@ -21,10 +21,10 @@ public:
 
   /// The rows. `keys` has one of each operation. A machine waits for an
   /// operation with a smaller key that begins within `wait` times the seconds
-  /// of the one that could begin now. There are rows for any keys if one
-  /// microbatch fits alone.
-  /// No operation begins before its time in `releases`.
-  Rows run(const std::vector<double> &keys, double wait,
+  /// of the one that could begin now, until it was idle for `mostIdle` seconds
+  /// behind its begin. There are rows for any keys if one microbatch fits
+  /// alone. No operation begins before its time in `releases`.
+  Rows run(const std::vector<double> &keys, double wait, double mostIdle,
            const std::vector<double> *releases = nullptr);
   /// Letters that it looked at in all runs.
   uint64_t getNumVisited() const { return numVisited; }
@@ -47,7 +47,8 @@ private:
 
   const Model &model;
   std::vector<unsigned> counts;
-  std::vector<double> ends, isFree, held;
+  std::vector<double> ends, isFree, held, idle;
+  double mostIdle = 0;
   /// What each machine would begin next.
   std::vector<Candidate> candidates;
   std::vector<char> isStale;
