@@ -43,28 +43,35 @@ NO_LIMIT = "1000TiB"
 HIDUP = "layers=6,width=1024,heads=16,hidden=4096,seq=256,experts={0},batch={1}"
 # The GPT-2 that AMP profiled.
 WIDTH, VOCABULARY, SEQUENCE = 1024, 52256, 1024
+HALF_BYTES, PCIE = 2, 6.25e9  # bytes of an element; B/s between devices of a machine
 HIDUP_MACHINES = [("1x4 V100", "v100-1x4", 4), ("2x4 V100", "v100-2x4", 8)]
+
+
+def find_excess(profile):
+    """Seconds by which the forward pass of a split layer is longer than its share of the whole one and its two sums."""
+    rows, split = profile["rows"], profile["split"]
+    summed = 2 * 2 * (split - 1) / split * SEQUENCE * WIDTH * HALF_BYTES / PCIE
+    return max(0.0, profile.get("least", 0) - rows * (profile.get("layer", 0) / split + summed))
 
 
 def list_products(profile):
     """{(m, n, k): seconds} of a GPT-2 that was profiled: the time of a layer by the FLOPs of its products.
 
-    Its profiles of split layers have the all-reduces in them, so that of the whole layer is divided. Without a time of
-    a layer, that of the head alone.
+    Its profiles of split layers have the all-reduces in them, so that of the whole layer is divided. What a split
+    layer's forward pass takes at least is divided among products of a row: those of it, and as many of the backward
+    pass that have their shapes. Without a time of a layer, that of the head alone.
     """
     rows, split = profile["rows"], profile["split"]
     tokens, narrow = rows * SEQUENCE, WIDTH // split
     unit, head = rows * profile.get("layer", 0) / 12 / split, rows * profile["head"]
+    more = find_excess(profile) / 24
     found = {}
     # Both weights of the feed-forward network do four times what one of attention does.
-    layer = ((narrow, unit), (4 * narrow, 4 * unit)) if unit else ()
-    for width, seconds in (*layer, (VOCABULARY, head)):
-        for shape in (
-            (tokens, width, WIDTH),
-            (tokens, WIDTH, width),
-            (width, WIDTH, tokens),
-            (WIDTH, width, tokens),
-        ):
+    layer = ((narrow, unit, more), (4 * narrow, 4 * unit, 4 * more)) if unit else ()
+    for width, seconds, excess in (*layer, (VOCABULARY, head, 0)):
+        for shape in ((tokens, width, WIDTH), (tokens, WIDTH, width)):
+            found.setdefault(shape, seconds + excess)
+        for shape in ((width, WIDTH, tokens), (WIDTH, width, tokens)):
             found.setdefault(shape, seconds)
     return found
 
