@@ -7,6 +7,10 @@ AMP: layouts that it measured on GPUs, priced from the layer times that it profi
 the shapes of its models. No constant is fitted. Spearman's rank correlation with the measured seconds, and the place of
 the fastest layout among ours. Fold3D: the speed-up of AIAO over Megatron's interleaved schedule, simulated with the
 forward and backward times, the degrees and the whole gradient sum of Megatron that the paper prints.
+
+Zero Bubble: bubbles of searched orders for the times of its table 9, beside its own schedules of table 5. A microbatch
+holds what its table 1 says of a layer: B frees some of it, W the rest. `W` is the same where W alone frees memory. The
+last column has two sections of each point in a V and half of the memory of 1F1B.
 """
 
 import json
@@ -18,6 +22,16 @@ from harness import BUILD, ROOT, TOOL, Report, make_parser, measure_process
 
 ORDER_TOOL = BUILD / "bin/tandem-order"
 KEYS = "pp", "dp", "mp", "micro_batch"
+
+# Hidden size and heads of Zero Bubble's models (table 3), for sequences of 1,024.
+ZERO_BUBBLE_MODELS = {
+    "1.5B": (2304, 24),
+    "6.2B": (4096, 32),
+    "14.6B": (5120, 40),
+    "28.3B": (6144, 48),
+}
+ORDER_SECONDS = 5  # of one search
+ROUNDING = 5e-5  # of the paper's rates
 
 HIDDEN, SEQUENCE, VOCABULARY, BOTTOM = 1024, 1024, 52256, 9
 FLOAT = 4  # bytes: AMP's models and links count f32
@@ -179,13 +193,93 @@ def check_fold3d(data, folder, report):
         report.claim(text, holds)
 
 
+def get_kept(model):
+    """What W needs, as a share of what the backward pass does: 32 sbh of sb (34 h + 5 as), table 1."""
+    hidden, heads = ZERO_BUBBLE_MODELS[model]
+    return 32 * hidden / (34 * hidden + 5 * heads * SEQUENCE)
+
+
+def write_schedule(times, points, microbatches, limit, kept=1.0, vee=False):
+    """A section of each point, or two in a V; a microbatch holds 1 on each point."""
+    forward, backward, weight, comm = times
+    each = 2 if vee else 1
+    lines = [f"microbatches {microbatches}", f"limit {limit}", "objective span"]
+    for i in range(each * points):
+        point = min(i, 2 * points - 1 - i) if vee else i
+        lines.append(
+            f"section {i} point {point} F {forward / each!r} I {backward / each!r} W {weight / each!r} "
+            f"activations {1 / each} kept {kept / each!r}"
+        )
+    lines += [f"edge {i} {i + 1} comm {comm}" for i in range(each * points - 1)]
+    return "\n".join(lines) + "\n"
+
+
+def search_order(text, folder, work):
+    """Bubble of the longest span, what none is below, and seconds of CPU."""
+    path = folder / "schedule.txt"
+    path.write_text(text)
+    run = measure_process([TOOL, "--schedule", path, "-o", folder / "order.csv"])
+    told = {
+        key: float(re.search(rf"(?m)^# {key} (\S+)", run["text"])[1])
+        for key in ("longest span", "lower bound")
+    }
+    return {
+        "bubble": 1 - work / told["longest span"],
+        "bound": 1 - work / told["lower bound"],
+        "cpu_s": run["cpu_s"],
+    }
+
+
+def check_zero_bubble(data, folder, report):
+    rows = []
+    print(
+        f"{'setting':16} {'p':>7} {'ZB-1p':>7} {'2p':>7} {'ZB-2p':>7} {'2p by W':>8} {'least':>7} {'V, p/2':>7} {'1F1B':>7}"
+    )
+    for name, (*passes, comm) in data["zero_bubble_paper"]["table9"].items():
+        model, *sizes = re.match(r"(\S+) p=(\d+) m=(\d+)", name).groups()
+        points, microbatches = map(int, sizes)
+        paper = data["zero_bubble_paper"]["table5"][name]
+        kept, times = get_kept(model), (*passes, comm)
+        problems = {
+            "1p": write_schedule(times, points, microbatches, points, kept),
+            "2p": write_schedule(times, points, microbatches, 2 * points, kept),
+            "2p by W": write_schedule(times, points, microbatches, 2 * points),
+            "V": write_schedule(times, points, microbatches, points / 2, vee=True),
+        }
+        found = {
+            key: search_order(text, folder, microbatches * sum(passes))
+            for key, text in problems.items()
+        }
+        rows.append({"setting": name, **found, "paper": paper})
+        print(
+            f"{name:16} {found['1p']['bubble']:7.4f} {paper['ZB-1p']:7.4f} {found['2p']['bubble']:7.4f} "
+            f"{paper['ZB-2p']:7.4f} {found['2p by W']['bubble']:8.4f} {found['2p by W']['bound']:7.4f} "
+            f"{found['V']['bubble']:7.4f} {paper['1F1B']:7.4f}  at most {max(each['cpu_s'] for each in found.values()):.1f} s"
+        )
+    report.add("zero_bubble", rows)
+    for row in rows:
+        name, paper = row["setting"], row["paper"]
+        for key, rival in ("1p", "ZB-1p"), ("2p", "ZB-2p"), ("V", "1F1B"):
+            bubble = row[key]["bubble"]
+            report.claim(
+                f"{name}, {key}: bubble {bubble:.4f}, {rival} of the paper {paper[rival]:.4f}",
+                bubble <= paper[rival] + ROUNDING if key != "V" else bubble < paper[rival],
+            )
+            seconds = row[key]["cpu_s"]
+            report.claim(f"{name}, {key}: search below {ORDER_SECONDS} s", seconds < ORDER_SECONDS)
+
+
 def main():
     parser = make_parser(__doc__)
     parser.add_argument("--data", type=pathlib.Path, default=ROOT.parent / "shared/data/pipeline")
     options = parser.parse_args()
     report = Report()
     with tempfile.TemporaryDirectory() as name:
-        for part, check in ("amp", check_amp), ("fold3d", check_fold3d):
+        for part, check in (
+            ("amp", check_amp),
+            ("fold3d", check_fold3d),
+            ("schedules", check_zero_bubble),
+        ):
             check(
                 json.loads((options.data / f"{part}.json").read_text()), pathlib.Path(name), report
             )
