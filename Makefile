@@ -71,7 +71,7 @@ bench-overlap: setup ## Hidden communication on emulated hosts against DDP, FSDP
 	@scripts/build $(BUILD) $(JOBS) --target testbed-tools
 	@scripts/bench-overlap $(if $(CHECK),--check) --json $(BUILD)/bench/overlap.json
 
-bench-pipeline: setup ## Pipelines on four emulated hosts: predictions, torch.distributed.pipelining, searched layouts (root; 37 minutes; CHECK=1)
+bench-pipeline: setup ## Pipelines on four emulated hosts: predictions, torch.distributed.pipelining, searched layouts (root; 20 minutes; CHECK=1)
 	@scripts/build $(BUILD) $(JOBS) --target testbed-tools
 	@.venv/bin/python benchmarks/pipeline.py $(if $(CHECK),--check) --json $(BUILD)/bench/pipeline.json; failed=$$?; \
 	  .venv/bin/python benchmarks/planned.py $(if $(CHECK),--check) --json $(BUILD)/bench/planned.json && exit $$failed

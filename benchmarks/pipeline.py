@@ -12,6 +12,7 @@ import signal
 import statistics
 import subprocess
 import sys
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import harness
@@ -47,7 +48,7 @@ OF_PEER, LOSS_TOLERANCE = 1.02, 1e-5
 SMALL = dict(layers=8, width=32, heads=4, kv_heads=2, hidden=64, seq=16, batch=8)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Case:
     """A pipeline: `layers` of each section, in the order of the data."""
 
@@ -100,9 +101,20 @@ BESIDE_PEERS = (
 
 
 class PipelineBed(Bed):
-    """A bed whose Programs are pipelines."""
+    """A bed whose Programs are pipelines. What parts share is made and measured once."""
+
+    def __init__(self, network, folder):
+        super().__init__(network, folder)
+        self._compiled, self._measured = {}, {}
 
     def compile_case(self, case, model):
+        """The Program is the same at all rates."""
+        key = case, model.data
+        if key not in self._compiled:
+            self._compiled[key] = self._compile_case(case, model)
+        return self._compiled[key]
+
+    def _compile_case(self, case, model):
         from tandem.session.compile import compile_module
 
         compiled = compile_module(
@@ -114,7 +126,8 @@ class PipelineBed(Bed):
             order=case.order,
         )
         sections = "".join(map(str, case.layers))
-        name = f"{case.model}-{model.sizes['layers']}-{sections}-{case.order}-{case.microbatches}"
+        size = f"{model.sizes['layers']}x{model.sizes['width']}"
+        name = f"{case.model}-{size}-{sections}-{case.order}-{case.microbatches}"
         program = self.folder / f"{name}.tdm"
         program.write_bytes(compiled.bytes)
         return Compiled(model, case.order, case.microbatches, program, None)
@@ -132,15 +145,25 @@ class PipelineBed(Bed):
             fail(done.stderr.strip())
         return read_report(predicted, skip=0)
 
+    def measure_case(self, case, model):
+        """The Program, what is predicted of it, and a sample."""
+        key = case, self.network.rate
+        if key not in self._measured:
+            compiled = self.compile_case(case, model)
+            self._measured[key] = (
+                compiled,
+                self.predict(compiled),
+                self.measure(compiled, SCALE),
+            )
+        return self._measured[key]
+
 
 def make_models(bed):
     return {name: Model(name, bed.folder, **sizes) for name, sizes in SIZES.items()}
 
 
 def measure_case(bed, case, model):
-    compiled = bed.compile_case(case, model)
-    predicted = bed.predict(compiled)
-    measured = bed.measure(compiled, SCALE)
+    _, predicted, measured = bed.measure_case(case, model)
     bubble = [
         (mine["bubble"], theirs["bubble"])
         for mine, theirs in zip(predicted["points"], measured.report["points"], strict=True)
@@ -241,9 +264,8 @@ def compare_losses(bed, peers):
 
 
 def measure_beside(bed, peers, case, model):
-    compiled = bed.compile_case(case, model)
-    actions = get_actions(bed, compiled, case, bed.predict(compiled))
-    own = bed.measure(compiled, SCALE)
+    compiled, predicted, own = bed.measure_case(case, model)
+    actions = get_actions(bed, compiled, case, predicted)
     found = sample_quietly(lambda: ask(peers, case, model.sizes, steps=STEPS, **actions))
     theirs = statistics.median(found["seconds"])
     row = {
@@ -259,11 +281,10 @@ def measure_beside(bed, peers, case, model):
     return row
 
 
-def measure_peers(bed, models, report):
-    with Peers(bed, "peers.stages") as peers:
-        if "losses of pipelines, computed" not in report.tables:
-            report.add("losses of pipelines, computed", compare_losses(bed, peers))
-        rows = [measure_beside(bed, peers, case, models[case.model]) for case in BESIDE_PEERS]
+def measure_peers(bed, peers, models, report):
+    if "losses of pipelines, computed" not in report.tables:
+        report.add("losses of pipelines, computed", compare_losses(bed, peers))
+    rows = [measure_beside(bed, peers, case, models[case.model]) for case in BESIDE_PEERS]
     report.add(f"torch.distributed.pipelining, {format_rate(bed.network.rate)}", rows)
     for row in rows:
         report.limit(f"{row['case']}: of torch's time", row["of torch"], OF_PEER, "")
@@ -281,13 +302,17 @@ def main():
         with Network(HOSTS) as network:
             bed = PipelineBed(network, BUILD / "bench/pipeline")
             models = make_models(bed)
-            for rate in options.rate or RATES:
-                network.set_rate(rate)
-                print(f"{HOSTS} hosts, links of {format_rate(network.rate)}; computation is timed")
-                if "prediction" in parts:
-                    measure_prediction(bed, models, report)
-                if "peers" in parts:
-                    measure_peers(bed, models, report)
+            # They wait, and take no time, while Tandem is measured.
+            with Peers(bed, "peers.stages") if "peers" in parts else nullcontext() as peers:
+                for rate in options.rate or RATES:
+                    network.set_rate(rate)
+                    print(
+                        f"{HOSTS} hosts, links of {format_rate(network.rate)}; computation is timed"
+                    )
+                    if "prediction" in parts:
+                        measure_prediction(bed, models, report)
+                    if "peers" in parts:
+                        measure_peers(bed, peers, models, report)
     except TestbedError as error:
         fail(error)
     report.finish(options)

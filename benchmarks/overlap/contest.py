@@ -35,7 +35,7 @@ PORT = launch.MASTER_PORT + 10
 class Peers:
     """A process on each host that waits for requests, of a module such as peers/worker.py."""
 
-    def __init__(self, bed, module="peers.worker"):
+    def __init__(self, bed, module="peers.worker", port=PORT):
         self.bed = bed
         self.compared = {}  # rows, by model and rate
         path = os.pathsep.join([str(BUILD / "python"), os.path.dirname(os.path.dirname(__file__))])
@@ -46,7 +46,7 @@ class Peers:
                 bed.network,
                 host,
                 [sys.executable, "-m", module],
-                launch.job_environment(bed.network, host, PORT) | common,
+                launch.job_environment(bed.network, host, port) | common,
                 prompt=True,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
