@@ -1,14 +1,19 @@
 #!/usr/bin/env python3
 """Values that wait in the host's memory, beside those that are held and those that are made again.
 
-    benchmarks/host_memory.py [--check] [--json FILE]
+    benchmarks/host_memory.py [--parts hidden,choices,buckets,axonn] [--check] [--json FILE]
 
 *Choices*: gpt, 12 layers of width 768, on a device whose link to the host has 16 GB/s in each direction, at eight limits of
 its memory. `again` holds or makes again, `mixed` may send to the host as well, `all away` sends all that a pin can name.
 Steps are planned, not run.
 
-*Hidden*: all values that a pin can name are sent, with the ratio of Fold3D's table 4: 1472 ms of copies to the host beside
-2902 ms of its forward pass. What the simulated step takes longer than over an endless link is not hidden. What it takes
+*Buckets*: parameters and states of that gpt on the host, on two hosts (host_stored.py). A step by the number of buckets, and
+what of update and sums of gradients is hidden: what both take alone, less what they take together.
+
+*AxoNN*: its 12 B transformer on 48 devices, bf16, without values, with all on the devices and with the optimizer on hosts.
+
+*Hidden*: all values of all layers but the last one are sent, with the ratio of Fold3D's table 4: 1472 ms of copies to the host
+beside 2902 ms of its forward pass. The backward pass begins with the last layer, so that nothing could hide its copies. What the simulated step takes longer than over an endless link is not hidden. What it takes
 longer there than without copies, as they cut kernels, is a number of its own.
 """
 
@@ -17,6 +22,7 @@ import pathlib
 import re
 import tempfile
 
+import host_stored
 from harness import BUILD, ROOT, Report, export, make_parser, measure_process, plan
 from recompute_steps import PRESETS
 
@@ -133,7 +139,9 @@ def simulate(program, cluster):
 def measure_hidden(step):
     cluster, program = step.with_name("fold3d.yaml"), step.with_name("gpt.tdm")
     seconds, sent = {}, 0
-    for name, pins in (("without", []), ("with", ["--pin", "*:host"])):
+    layers = PRESETS["gpt"]["layers"] - 1
+    sends = [word for layer in range(layers) for word in ("--pin", f"layers.{layer}.*:host")]
+    for name, pins in (("without", []), ("with", sends)):
         measure_process([BUILD / "bin/tandem-compile", step, *pins, "-o", program])
         text = measure_process([BUILD / "bin/tandem-run", program, "--print"])["text"]
         sent = sum(map(int, re.findall(r"(?m)copy 'to_host'.* bytes (\d+)", text))) / 2
@@ -160,16 +168,33 @@ def check_hidden(report, row):
 
 
 def main():
-    options = make_parser(__doc__.splitlines()[0]).parse_args()
-    report = Report()
+    parser = make_parser(__doc__.splitlines()[0])
+    parser.add_argument(
+        "--parts",
+        default="hidden,choices,buckets",
+        help="which of these, or axonn, which takes minutes",
+    )
+    options = parser.parse_args()
+    report, parts = Report(), options.parts.split(",")
     with tempfile.TemporaryDirectory() as folder:
-        step = export_gpt(pathlib.Path(folder))
-        row = measure_hidden(step)
-        report.add("copies beside computation, simulated", [row])
-        check_hidden(report, row)
-        rows = measure_choices(step)
-        report.add("gpt held, made again and sent to the host", rows)
-        check_choices(report, rows)
+        folder = pathlib.Path(folder)
+        step = export_gpt(folder)
+        if "hidden" in parts:
+            row = measure_hidden(step)
+            report.add("copies beside computation, simulated", [row])
+            check_hidden(report, row)
+        if "choices" in parts:
+            rows = measure_choices(step)
+            report.add("gpt held, made again and sent to the host", rows)
+            check_choices(report, rows)
+        if "buckets" in parts:
+            rows = host_stored.measure_buckets(folder)
+            report.add("update on the host beside the sums of gradients, simulated", rows)
+            host_stored.check_buckets(report, rows)
+        if "axonn" in parts:
+            rows = host_stored.measure_axonn(folder)
+            report.add("AxoNN's 12 B transformer on 48 devices", rows)
+            host_stored.check_axonn(report, rows)
     report.finish(options)
 
 
