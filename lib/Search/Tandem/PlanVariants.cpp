@@ -145,7 +145,7 @@ PlanVariants::keepStages(const std::vector<unsigned> &signatures) {
   PlanEditor &editor = estimate->editor;
   PlanEditor::Mark mark = editor.mark();
   std::optional<Plan> plan;
-  if (editor.setSignatures(signatures))
+  if (editor.setSignatures(editor.listChanges(signatures)))
     plan = editor.getPlan();
   editor.undo(mark);
   return plan;

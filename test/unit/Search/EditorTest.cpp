@@ -40,9 +40,11 @@ static Score getTrueScore(const SearchProblem &problem, const Plan &plan,
   if (!report)
     return {};
   Score score{report->seconds, 0};
-  if (problem.memoryLimit != std::numeric_limits<int64_t>::max())
-    for (int64_t bytes : report->stageBytes)
-      score.excess += std::max<int64_t>(0, bytes - problem.memoryLimit);
+  if (problem.memoryLimit == std::numeric_limits<int64_t>::max())
+    return score;
+  score.peak = report->peak;
+  for (int64_t bytes : report->stageBytes)
+    score.excess += std::max<int64_t>(0, bytes - problem.memoryLimit);
   return score;
 }
 
@@ -79,7 +81,7 @@ TEST(EditorTest, AgreesWithCostAndUndoes) {
     std::optional<Plan> plan = makeRandomPlan(problem, table, random);
     if (!plan)
       continue;
-    PlanEditor editor(facts, table);
+    PlanEditor editor(facts, table), whole(facts, table);
     editor.set(*plan);
     auto expectEqual = [&](const char *when) {
       Plan now = editor.getPlan();
@@ -91,6 +93,15 @@ TEST(EditorTest, AgreesWithCostAndUndoes) {
       EXPECT_NEAR(score.seconds, expected.seconds, 1e-11 * expected.seconds)
           << when << ", seed " << seed;
       EXPECT_EQ(score.excess, expected.excess) << when << ", seed " << seed;
+      EXPECT_EQ(score.peak, expected.peak) << when << ", seed " << seed;
+      if (problem.memoryLimit == std::numeric_limits<int64_t>::max())
+        return;
+      // A new editor walks over all stages.
+      whole.set(now);
+      int64_t limit = expected.peak - expected.peak / 4;
+      EXPECT_EQ(editor.getScoreByOperator(limit).excess,
+                whole.getScoreByOperator(limit).excess)
+          << when << ", seed " << seed;
     };
     EXPECT_EQ(editor.getPlan().stageEnds, plan->stageEnds);
     EXPECT_EQ(editor.getPlan().kept, plan->kept) << "seed " << seed;

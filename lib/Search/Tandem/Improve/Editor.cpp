@@ -17,21 +17,20 @@ PlanEditor::PlanEditor(const Facts &facts, ChangeTable &table)
     : facts(facts), problem(facts.problem), line(facts.problem),
       hasLimit(facts.problem.memoryLimit != kNoLimit),
       firstUpdate(facts.problem.operators.size()), copies(facts, table, edited),
-      tensors(facts.tensors.size()), isQueued(facts.tensors.size()) {
+      tensors(facts.tensors.size()), held(edited, facts.numStrands),
+      sharesMemory(facts.tensors.size()), viewsOf(facts.tensors.size()),
+      late(facts.tensors.size()), spans(facts.tensors.size()),
+      isQueued(facts.tensors.size()) {
   unsigned numOperators = problem.operators.size();
   for (unsigned op = numOperators; op-- > 0;)
     if (problem.operators[op].pass == Pass::Update)
       firstUpdate = op;
-  sharesMemory.resize(tensors.size());
-  for (unsigned tensor : facts.views)
+  for (unsigned tensor : facts.views) {
     sharesMemory[tensor] = sharesMemory[facts.roots[tensor]] = true;
-  for (unsigned tensor = 0; tensor < tensors.size(); ++tensor)
-    if (sharesMemory[tensor])
-      sharing.push_back(tensor);
-  lastOps.resize(tensors.size());
-  lastOfSums.resize(tensors.size());
+    viewsOf[facts.roots[tensor]].push_back(tensor);
+  }
   stages.resize(numOperators);
-  lines.resize(numOperators);
+  before.resize(numOperators);
   firstChanged = numOperators;
   lastChanged = 0;
 }
@@ -57,8 +56,10 @@ void PlanEditor::set(const Plan &plan) {
     addFlips(usual.waiting, plan.waiting, true);
     rebuild();
   }
+  ticksPerSecond = 1;
   numKept = kExactAfter - 1;
   keep();
+  setTicks();
 }
 
 /// What is decided otherwise than as usual.
@@ -117,63 +118,6 @@ void PlanEditor::addOperator(unsigned op, int sign) {
   stage.numOverTime += isOverTime ? sign : 0;
   stage.work.add(signature, isOverTime, sign);
   setFlags(stage);
-}
-
-/// Held by all strands together to operator `death`; `from` says since when.
-void PlanEditor::holdOnce(int64_t bytes, std::vector<int64_t> &from,
-                          unsigned birth, unsigned death) {
-  from[birth] += bytes;
-  deaths[death] += bytes;
-}
-
-/// From the stage of operator `first` on.
-void PlanEditor::holdCopy(const EditedCopy &copy, unsigned first, int sign) {
-  if (copy.isInPlace)
-    return;
-  if (!facts.isOverTime(copy.copy.layout)) {
-    holdOnce(sign * copy.bytes, copyBirths, first, copy.lastOp);
-    return;
-  }
-  int64_t share = sign * copy.bytes / facts.numStrands;
-  copyShares[first] += share;
-  goneShares[copy.lastOp] += share;
-}
-
-/// A tensor in its producer's layout until operator `last`, and its sum.
-void PlanEditor::holdTensor(unsigned tensor, unsigned last, unsigned lastOfSum,
-                            int sign) {
-  const EditedTensor &made = tensors[tensor];
-  unsigned producer = facts.tensors[tensor].producer;
-  bool isArgument = facts.isArgument(producer);
-  unsigned birth = isArgument ? 0 : producer;
-  if (made.isInPlace)
-    return;
-  if (made.isSummed)
-    holdOnce(sign * made.summedBytes, lateBirths, birth,
-             std::max(lastOfSum, birth));
-  if (isArgument || facts.isInKernel(tensor, made.isSummed))
-    return;
-  birth = problem.tensors[tensor].getFirstHeld(birth);
-  int64_t share = sign * made.bytes / facts.numStrands;
-  if (made.isSummed && !made.keepsTerms) {
-    termShares[birth] += share;
-  } else if (made.isOverTime) {
-    shares[birth] += share;
-    goneShares[last] += share;
-  } else {
-    holdOnce(sign * made.bytes, births, birth, last);
-  }
-}
-
-void PlanEditor::addBytes(unsigned tensor, int sign) {
-  const EditedTensor &made = tensors[tensor];
-  if (facts.isArgument(facts.tensors[tensor].producer))
-    argumentBytes += sign * made.bytes;
-  if (!isLate(tensor))
-    holdTensor(tensor, made.lastOp, made.lastOp, sign);
-  for (const EditedCopy &copy : made.copies)
-    if (!copy.waits)
-      holdCopy(copy, copy.op, sign);
 }
 
 /// Adds (1) what the tensor costs and holds, or takes it away (-1).
@@ -246,15 +190,12 @@ bool PlanEditor::settle() {
 void PlanEditor::rebuild() {
   unsigned numOperators = problem.operators.size();
   std::fill(stages.begin(), stages.end(), EditedStage());
-  births.assign(numOperators + 1, 0);
-  copyBirths = lateBirths = deaths = births;
-  shares = copyShares = termShares = goneShares = births;
-  argumentBytes = 0;
-  workspaces.resize(numOperators);
-  atOperators.resize(numOperators);
+  held.reset(numOperators);
+  std::fill(late.begin(), late.end(), LateBytes());
+  openLate.clear();
   for (unsigned op = 0; op < numOperators; ++op) {
     addOperator(op, 1);
-    setWorkspace(op);
+    setOperator(op);
   }
   std::fill(tensors.begin(), tensors.end(), EditedTensor());
   for (unsigned tensor = 0; tensor < tensors.size(); ++tensor)

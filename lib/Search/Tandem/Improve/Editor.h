@@ -8,7 +8,8 @@
 // Holds a plan with what its stages do and hold, so that a change of a
 // signature, a cut, or of what is kept or waits is costed in the time that the
 // change itself takes: some microseconds, where `cost` looks at all operators.
-// `cost` and this agree up to rounding; whoever keeps a plan asks `cost`.
+// Bytes equal those of `cost`, seconds do up to rounding; whoever keeps a plan
+// asks `cost`.
 //
 // Changes are tentative until `keep`; `undo` takes back all that were made
 // behind a mark.
@@ -19,6 +20,7 @@
 #define TANDEM_LIB_SEARCH_TANDEM_IMPROVE_EDITOR_H
 
 #include "Tandem/Improve/CopyPlacer.h"
+#include "Tandem/Improve/HeldLine.h"
 #include "Tandem/Limits.h"
 #include "tandem/Cost/Line.h"
 
@@ -54,8 +56,11 @@ public:
   //--- Changes. False if there is no such plan; then the change has to be
   // undone. Cuts that new copies need are added.
   bool setSignatures(const std::vector<unsigned> &ops, unsigned signature);
-  /// Those of all operators.
-  bool setSignatures(const std::vector<unsigned> &all);
+  /// Operators, and what they get.
+  using Signatures = std::vector<std::pair<unsigned, unsigned>>;
+  bool setSignatures(const Signatures &changes);
+  /// What gives all operators these.
+  Signatures listChanges(const std::vector<unsigned> &signatures) const;
   /// Gives the operators the best signature, with all else as it is; false if
   /// that is the one that they have.
   bool settleSignatures(const std::vector<unsigned> &ops);
@@ -75,9 +80,8 @@ public:
   Score getScoreByOperator(int64_t limit);
 
   struct Mark {
-    size_t numWorks, numTensors, numSignatures, numStages, numFlips;
+    size_t numWorks, numTensors, numSignatures, numStages, numFlips, numSpans;
     unsigned firstChanged, lastChanged;
-    int64_t argumentBytes;
   };
   Mark mark() const;
   void undo(const Mark &mark);
@@ -90,7 +94,8 @@ public:
   std::vector<cost::Copy> listWaitable() const;
   /// Changes of layout in a step that take time on a link, of all strands.
   int64_t countCollectives() const;
-  /// Tensors recomputed and stages looked at so far.
+  /// Tensors recomputed and stages looked at so far; where there is a limit of
+  /// memory, a score counts as all stages.
   uint64_t getWork() const { return work; }
 
 private:
@@ -100,10 +105,51 @@ private:
     double leaving = 0;
     int numJoins = 0, numOverTime = 0, numWaiting = 0;
   };
-  /// What waits, for the account of memory: it is held by stages.
+  /// A copy that waits: of a tensor, which one; s.
+  struct WaitingCopy {
+    unsigned tensor, place;
+    double seconds;
+    bool operator==(const WaitingCopy &) const = default;
+  };
+  /// What waits, from some stage on, for the account of memory: it is held by
+  /// stages. Where there is no limit, no copies are listed. Slots are summed up
+  /// in whole ticks, so that the sum does not depend on where it begins.
   struct Waiting : cost::WaitQueue {
-    /// Of each waiter its tensor, and which of its copies it is.
-    std::vector<std::pair<unsigned, unsigned>> copies;
+    std::vector<WaitingCopy> copies;
+    double ticksPerSecond = 1;
+    int64_t ticks = 0;
+
+    void addSlot(const cost::Slot &slot) { addSeconds(slot.seconds); }
+    void expose(const cost::LineState &line) {
+      addSeconds(line.waiting);
+      WaitQueue::expose(line);
+    }
+
+  private:
+    void addSeconds(double seconds) {
+      ticks += static_cast<int64_t>(seconds * ticksPerSecond + 0.5);
+    }
+  };
+  /// Of the plan that was kept last, before a stage: the time line, and how
+  /// many copies were gone, waited, and were to wait behind the next slot. Of
+  /// the first one that waited what was left, s.
+  struct Before {
+    cost::LineState line;
+    int64_t ticks = 0;
+    size_t begin = 0, end = 0, size = 0;
+    double left = 0;
+  };
+  /// The stage in which a copy's first piece is taken, if one is, and the last
+  /// operator of that of its last one.
+  struct Span {
+    int first = -1;
+    unsigned lastOp = 0;
+    bool operator==(const Span &) const = default;
+  };
+  /// What the tensors in one memory hold that are late.
+  struct LateBytes {
+    std::vector<HeldEntry> held;
+    bool isOpen = false;
   };
 
   //--- Tandem/Improve/Editor.cpp
@@ -114,19 +160,6 @@ private:
   void queueTensor(unsigned tensor);
   bool settle();
   void addTensor(unsigned tensor, int sign);
-  void addBytes(unsigned tensor, int sign);
-  void holdOnce(int64_t bytes, std::vector<int64_t> &from, unsigned birth,
-                unsigned death);
-  void holdCopy(const EditedCopy &copy, unsigned first, int sign);
-  void holdTensor(unsigned tensor, unsigned last, unsigned lastOfSum, int sign);
-  /// Whether it counts only once all of the plan is known: it has copies that
-  /// wait, or shares its memory.
-  bool isLate(unsigned tensor) const {
-    return tensors[tensor].hasWaiting || sharesMemory[tensor];
-  }
-  void setWorkspace(unsigned op) {
-    workspaces[op] = problem.getSignatures(op)[edited.signatures[op]].workspace;
-  }
   void addFlips(const std::vector<cost::Copy> &usual,
                 const std::vector<cost::Copy> &wanted, bool isWait);
   void touch(unsigned stage);
@@ -140,18 +173,38 @@ private:
   void addCut(unsigned op);
   void removeCut(unsigned op);
   void flip(const cost::Copy &copy, bool isWait);
+  void undoTensors(size_t numLeft);
+  void undoFlips(size_t numLeft);
 
   //--- Tandem/Improve/EditorScore.cpp
-  double getSeconds();
-  void writeLines(unsigned first);
-  double getSecondsWithQueue(Waiting &queue);
-  void setLastOps(const Waiting &queue);
-  bool isFolded(unsigned tensor) const;
-  void holdLate(const Waiting &queue, int sign);
-  int64_t getHeld(unsigned stage, int64_t &alive, int64_t &once,
-                  int64_t &beside) const;
-  void addBytes(Score &score, int64_t limit, bool byOperator) const;
+  int64_t getTicks();
+  void setTicks();
+  double writeLines(unsigned first);
+  unsigned close(cost::LineState &state, Waiting &queue, unsigned stage);
+  void finish(cost::LineState &state, Waiting &queue);
+  Waiting resume(unsigned stage) const;
+  bool isAsKept(const cost::LineState &state, const Waiting &queue,
+                unsigned stage) const;
+  bool takeSpans(const Waiting &queue, unsigned stage);
   Score getScore(int64_t limit, bool byOperator);
+
+  //--- Tandem/Improve/EditorBytes.cpp
+  void setOperator(unsigned op);
+  void addBytes(unsigned tensor, int sign);
+  void listCopy(const EditedCopy &copy, unsigned first,
+                std::vector<HeldEntry> &entries) const;
+  void listTensor(unsigned tensor, unsigned last, unsigned lastOfSum,
+                  std::vector<HeldEntry> &entries) const;
+  void listLate(unsigned root, std::vector<HeldEntry> &entries) const;
+  unsigned getLastOp(unsigned tensor) const;
+  bool isFolded(unsigned tensor) const;
+  /// Whether it counts only once all of the plan is known: it has copies that
+  /// wait, or shares its memory.
+  bool isLate(unsigned tensor) const {
+    return tensors[tensor].hasWaiting || sharesMemory[tensor];
+  }
+  void dropLate(unsigned tensor);
+  void holdLate();
 
   const Facts &facts;
   const cost::SearchProblem &problem;
@@ -166,26 +219,23 @@ private:
   //--- What follows from them.
   std::vector<EditedStage> stages;
   std::vector<EditedTensor> tensors;
-  /// Bytes of all strands that are there from an operator on, from the begin of
-  /// its stage, or from that of the stage behind, and up to an operator.
-  std::vector<int64_t> births, copyBirths, lateBirths, deaths;
-  /// Of one strand, with operators: made, copies that it is the first to take,
-  /// terms that are summed up at the end of the stage, and up to there.
-  std::vector<int64_t> shares, copyShares, termShares, goneShares;
-  /// Whether a tensor is a view, or has some.
+  HeldLine held;
+  /// Whether a tensor is a view, or has some; and of each tensor its views.
   std::vector<bool> sharesMemory;
-  std::vector<unsigned> sharing;
-  /// Of those that are late: until when they are there.
-  std::vector<unsigned> lastOps, lastOfSums;
-  /// Per operator that of its signature; and what one strand held beside it,
-  /// of the stage that was looked at last.
-  std::vector<int64_t> workspaces;
-  mutable std::vector<int64_t> atOperators;
-  int64_t argumentBytes = 0;
-  /// Per stage the time line before it, of the plan that was kept last, and its
-  /// seconds.
-  std::vector<cost::LineState> lines;
-  double keptSeconds = 0;
+  std::vector<std::vector<unsigned>> viewsOf;
+  /// By root; and those that are not counted yet.
+  std::vector<LateBytes> late;
+  std::vector<unsigned> openLate;
+  /// Of copies that wait, by tensor and copy.
+  std::vector<std::vector<Span>> spans;
+  std::vector<HeldEntry> scratch;
+
+  //--- Of the plan that was kept last.
+  /// By stage.
+  std::vector<Before> before;
+  Waiting kept;
+  int64_t keptTicks = 0;
+  double ticksPerSecond = 1;
   unsigned numKept = 0;
   /// Stages that changed since then.
   unsigned firstChanged, lastChanged;
@@ -200,6 +250,11 @@ private:
   };
   std::vector<OldStage> oldPlaces;
   std::vector<std::pair<bool, EditedPlan::Flip>> oldFlips;
+  struct OldSpan {
+    unsigned tensor, place;
+    Span span;
+  };
+  std::vector<OldSpan> oldSpans;
 
   //--- Tensors that have to be placed again.
   std::vector<unsigned> queued;

@@ -16,7 +16,7 @@ void PlanEditor::setSignature(unsigned op, unsigned signature) {
   addOperator(op, -1);
   oldSignatures.emplace_back(op, edited.signatures[op]);
   edited.signatures[op] = signature;
-  setWorkspace(op);
+  setOperator(op);
   addOperator(op, 1);
 }
 
@@ -29,14 +29,21 @@ bool PlanEditor::setSignatures(const std::vector<unsigned> &ops,
   return settle();
 }
 
-bool PlanEditor::setSignatures(const std::vector<unsigned> &all) {
-  for (unsigned op = 0; op < all.size(); ++op)
-    if (all[op] != edited.signatures[op])
-      queueTensors(op);
-  for (unsigned op = 0; op < all.size(); ++op)
-    if (all[op] != edited.signatures[op])
-      setSignature(op, all[op]);
+bool PlanEditor::setSignatures(const Signatures &changes) {
+  for (auto [op, signature] : changes)
+    queueTensors(op);
+  for (auto [op, signature] : changes)
+    setSignature(op, signature);
   return settle();
+}
+
+PlanEditor::Signatures
+PlanEditor::listChanges(const std::vector<unsigned> &signatures) const {
+  Signatures changes;
+  for (unsigned op = 0; op < signatures.size(); ++op)
+    if (signatures[op] != edited.signatures[op])
+      changes.emplace_back(op, signatures[op]);
+  return changes;
 }
 
 bool PlanEditor::settleSignatures(const std::vector<unsigned> &ops) {
@@ -83,12 +90,14 @@ void PlanEditor::addCut(unsigned op) {
   setNext(op, end);
   setNext(stage, op);
   moveOperators(op, end, op);
+  held.touch(op);
 }
 
 void PlanEditor::removeCut(unsigned op) {
   unsigned stage = edited.stageOf[op - 1], end = edited.nextStage[op];
   setNext(stage, end);
   moveOperators(op, end, stage);
+  held.touch(op);
   // What is left there is rounding.
   stages[op] = EditedStage();
 }
@@ -134,12 +143,12 @@ bool PlanEditor::toggleWaiting(const Copy &copy) {
 
 PlanEditor::Mark PlanEditor::mark() const {
   return {oldStages.size(), oldTensors.size(), oldSignatures.size(),
-          oldPlaces.size(), oldFlips.size(),   firstChanged,
-          lastChanged,      argumentBytes};
+          oldPlaces.size(), oldFlips.size(),   oldSpans.size(),
+          firstChanged,     lastChanged};
 }
 
-void PlanEditor::undo(const Mark &mark) {
-  for (; oldTensors.size() > mark.numTensors; oldTensors.pop_back()) {
+void PlanEditor::undoTensors(size_t numLeft) {
+  for (; oldTensors.size() > numLeft; oldTensors.pop_back()) {
     auto &[tensor, old] = oldTensors.back();
     if (hasLimit && tensors[tensor].isPlaced)
       addBytes(tensor, -1);
@@ -147,18 +156,10 @@ void PlanEditor::undo(const Mark &mark) {
     if (hasLimit && tensors[tensor].isPlaced)
       addBytes(tensor, 1);
   }
-  for (; oldStages.size() > mark.numWorks; oldStages.pop_back())
-    stages[oldStages.back().first] = oldStages.back().second;
-  for (; oldSignatures.size() > mark.numSignatures; oldSignatures.pop_back()) {
-    auto [op, old] = oldSignatures.back();
-    edited.signatures[op] = old;
-    setWorkspace(op);
-  }
-  for (; oldPlaces.size() > mark.numStages; oldPlaces.pop_back()) {
-    const OldStage &old = oldPlaces.back();
-    (old.isNext ? edited.nextStage : edited.stageOf)[old.index] = old.value;
-  }
-  for (; oldFlips.size() > mark.numFlips; oldFlips.pop_back()) {
+}
+
+void PlanEditor::undoFlips(size_t numLeft) {
+  for (; oldFlips.size() > numLeft; oldFlips.pop_back()) {
     const auto &[isNew, old] = oldFlips.back();
     if (!isNew) {
       edited.flips.push_back(old);
@@ -171,21 +172,47 @@ void PlanEditor::undo(const Mark &mark) {
     edited.flips.erase(
         std::find_if(edited.flips.begin(), edited.flips.end(), isSame));
   }
+}
+
+void PlanEditor::undo(const Mark &mark) {
+  undoTensors(mark.numTensors);
+  for (; oldStages.size() > mark.numWorks; oldStages.pop_back())
+    stages[oldStages.back().first] = oldStages.back().second;
+  for (; oldSignatures.size() > mark.numSignatures; oldSignatures.pop_back()) {
+    auto [op, old] = oldSignatures.back();
+    edited.signatures[op] = old;
+    setOperator(op);
+  }
+  for (; oldPlaces.size() > mark.numStages; oldPlaces.pop_back()) {
+    const OldStage &old = oldPlaces.back();
+    (old.isNext ? edited.nextStage : edited.stageOf)[old.index] = old.value;
+    held.touch(old.index);
+  }
+  undoFlips(mark.numFlips);
+  for (; oldSpans.size() > mark.numSpans; oldSpans.pop_back()) {
+    const OldSpan &old = oldSpans.back();
+    spans[old.tensor][old.place] = old.span;
+    dropLate(old.tensor);
+  }
   firstChanged = mark.firstChanged;
   lastChanged = mark.lastChanged;
-  argumentBytes = mark.argumentBytes;
 }
 
 void PlanEditor::keep() {
   bool isRounded = ++numKept % kExactAfter == 0;
   if (isRounded)
     rebuild();
+  writeLines(isRounded ? 0 : firstChanged);
+  if (hasLimit) {
+    holdLate();
+    held.keep();
+  }
   oldTensors.clear();
   oldStages.clear();
   oldSignatures.clear();
   oldPlaces.clear();
   oldFlips.clear();
-  writeLines(isRounded ? 0 : firstChanged);
+  oldSpans.clear();
   firstChanged = problem.operators.size();
   lastChanged = 0;
 }

@@ -1,4 +1,4 @@
-//===- EditorScore.cpp - cost and memory of an edited plan ----------------===//
+//===- EditorScore.cpp - cost of an edited plan ---------------------------===//
 //
 // Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -7,6 +7,7 @@
 
 #include "Tandem/Improve/Editor.h"
 #include <algorithm>
+#include <cmath>
 
 using namespace tandem::cost;
 using namespace tandem::search;
@@ -16,173 +17,171 @@ static bool isEqual(const LineState &a, const LineState &b) {
          a.arriving == b.arriving && a.previousIsOne == b.previousIsOne;
 }
 
-/// The time lines before stages, from the first one that changed on.
-void PlanEditor::writeLines(unsigned first) {
-  unsigned stage = first;
-  if (hasLimit || stage >= lines.size())
-    return;
-  LineState state = stage > 0 ? lines[stage] : LineState();
-  for (; stage < lines.size(); stage = edited.nextStage[stage]) {
-    lines[stage] = state;
-    line.close(state, stages[stage].work, stages[stage].leaving,
-               stage == firstUpdate);
+//===----------------------------------------------------------------------===//
+// Stages
+//===----------------------------------------------------------------------===//
+
+/// Adds the stage; gives the next one.
+unsigned PlanEditor::close(LineState &state, Waiting &queue, unsigned stage) {
+  const EditedStage &info = stages[stage];
+  unsigned end = edited.nextStage[stage];
+  queue.stage = static_cast<int>(stage);
+  line.close<Waiting &>(state, info.work, info.leaving, stage == firstUpdate,
+                        queue);
+  if (info.numWaiting == 0 || !hasLimit)
+    return end;
+  for (unsigned op = stage; op < end; ++op)
+    for (unsigned tensor : problem.operators[op].results)
+      for (unsigned i = 0; i < tensors[tensor].copies.size(); ++i)
+        if (const EditedCopy &copy = tensors[tensor].copies[i]; copy.waits) {
+          double seconds = copy.change->getTotal(facts.numStrands);
+          queue.waiters.push_back({seconds});
+          queue.copies.push_back({tensor, i, seconds});
+        }
+  return end;
+}
+
+void PlanEditor::finish(LineState &state, Waiting &queue) {
+  queue.stage = static_cast<int>(edited.stageOf.back());
+  line.finish<Waiting &>(state, queue);
+}
+
+/// What waited before the stage in the plan that was kept last. Only the first
+/// one may have begun.
+PlanEditor::Waiting PlanEditor::resume(unsigned stage) const {
+  const Before &old = before[stage];
+  Waiting queue;
+  queue.ticksPerSecond = ticksPerSecond;
+  queue.ticks = old.ticks;
+  queue.end = old.end - old.begin;
+  for (size_t i = old.begin; i < old.size; ++i) {
+    int first = kept.waiters[i].first;
+    bool hasBegun = first >= 0 && first < static_cast<int>(stage);
+    queue.copies.push_back(kept.copies[i]);
+    queue.waiters.push_back({kept.copies[i].seconds, hasBegun ? first : -1});
   }
-  line.finish(state);
-  keptSeconds = state.seconds;
+  if (old.begin < old.end)
+    queue.waiters.front().seconds = old.left;
+  return queue;
+}
+
+/// Whether all that comes is as in the plan that was kept last.
+bool PlanEditor::isAsKept(const LineState &state, const Waiting &queue,
+                          unsigned stage) const {
+  const Before &old = before[stage];
+  return isEqual(state, old.line) &&
+         queue.end - queue.begin == old.end - old.begin &&
+         (old.begin == old.end ||
+          queue.waiters[queue.begin].seconds == old.left) &&
+         std::equal(queue.copies.begin() + queue.begin, queue.copies.end(),
+                    kept.copies.begin() + old.begin,
+                    kept.copies.begin() + old.size);
+}
+
+//===----------------------------------------------------------------------===//
+// The time line
+//===----------------------------------------------------------------------===//
+
+/// Notes when the queue's copies are taken; of those that were left at `stage`
+/// the kept plan says it. Whether something is new.
+bool PlanEditor::takeSpans(const Waiting &queue, unsigned stage) {
+  bool isNew = false;
+  for (size_t i = 0; i < queue.waiters.size(); ++i) {
+    auto [seconds, first, last] = queue.waiters[i];
+    if (stage < problem.operators.size() && i >= queue.begin) {
+      const auto &old = kept.waiters[before[stage].begin + i - queue.begin];
+      first = first < 0 ? old.first : first;
+      last = old.last;
+    }
+    const WaitingCopy &copy = queue.copies[i];
+    Span span{first, last < 0 ? 0 : edited.nextStage[last] - 1};
+    std::vector<Span> &known = spans[copy.tensor];
+    known.resize(std::max<size_t>(known.size(), copy.place + 1));
+    if (known[copy.place] == span)
+      continue;
+    isNew = true;
+    oldSpans.push_back({copy.tensor, copy.place, known[copy.place]});
+    known[copy.place] = span;
+    dropLate(copy.tensor);
+  }
+  return isNew;
+}
+
+/// The time lines before stages, from the first one that changed on, and the
+/// seconds of all.
+double PlanEditor::writeLines(unsigned first) {
+  unsigned numOperators = problem.operators.size();
+  if (first >= numOperators)
+    return 0;
+  LineState state = before[first].line;
+  Waiting queue = resume(first);
+  size_t gone = before[first].begin;
+  for (unsigned stage = first; stage < numOperators;) {
+    double left =
+        queue.begin < queue.end ? queue.waiters[queue.begin].seconds : 0;
+    before[stage] = {state,
+                     queue.ticks,
+                     gone + queue.begin,
+                     gone + queue.end,
+                     gone + queue.waiters.size(),
+                     left};
+    stage = close(state, queue, stage);
+  }
+  finish(state, queue);
+  keptTicks = queue.ticks;
+  takeSpans(queue, numOperators);
+  kept.waiters.resize(gone);
+  kept.copies.resize(gone);
+  kept.waiters.insert(kept.waiters.end(), queue.waiters.begin(),
+                      queue.waiters.end());
+  kept.copies.insert(kept.copies.end(), queue.copies.begin(),
+                     queue.copies.end());
+  return state.seconds;
 }
 
 /// From the first stage that changed on, until all is again as it was.
-double PlanEditor::getSeconds() {
-  unsigned numOperators = problem.operators.size(), stage = firstChanged;
+int64_t PlanEditor::getTicks() {
+  unsigned numOperators = problem.operators.size(), stage = firstChanged,
+           last = stage;
   if (stage == numOperators)
-    return keptSeconds;
-  LineState state = lines[stage];
-  for (; stage < numOperators; stage = edited.nextStage[stage]) {
-    if (stage > lastChanged && isEqual(state, lines[stage]))
-      return keptSeconds + (state.seconds - lines[stage].seconds);
+    return keptTicks;
+  LineState state = before[stage].line;
+  Waiting queue = resume(stage);
+  while (stage < numOperators &&
+         !(stage > lastChanged && isAsKept(state, queue, stage))) {
     ++work;
-    line.close(state, stages[stage].work, stages[stage].leaving,
-               stage == firstUpdate);
-  }
-  line.finish(state);
-  return state.seconds;
-}
-
-double PlanEditor::getSecondsWithQueue(Waiting &queue) {
-  LineState state;
-  unsigned numOperators = problem.operators.size(), last = 0;
-  for (unsigned stage = 0; stage < numOperators;
-       stage = edited.nextStage[stage]) {
-    queue.stage = static_cast<int>(stage);
     last = stage;
-    ++work;
-    const EditedStage &info = stages[stage];
-    line.close<Waiting &>(state, info.work, info.leaving, stage == firstUpdate,
-                          queue);
-    if (info.numWaiting == 0)
-      continue;
-    for (unsigned op = stage; op < edited.nextStage[stage]; ++op)
-      for (unsigned tensor : problem.operators[op].results)
-        for (unsigned i = 0; i < tensors[tensor].copies.size(); ++i)
-          if (const EditedCopy &copy = tensors[tensor].copies[i]; copy.waits) {
-            queue.waiters.push_back({copy.change->getTotal(facts.numStrands)});
-            queue.copies.emplace_back(tensor, i);
-          }
+    stage = close(state, queue, stage);
   }
-  queue.stage = static_cast<int>(last);
-  line.finish<Waiting &>(state, queue);
-  return state.seconds;
+  if (stage == numOperators)
+    finish(state, queue);
+  // Where spans differ from those of the kept plan, later walks look again.
+  if (takeSpans(queue, stage))
+    lastChanged = std::max(lastChanged, last);
+  return queue.ticks +
+         (stage < numOperators ? keptTicks - before[stage].ticks : 0);
 }
 
-/// Whether a view lies in the memory of its root.
-bool PlanEditor::isFolded(unsigned tensor) const {
-  return facts.isFolded(
-      tensor, facts.getProduced(edited.signatures, tensor),
-      facts.getProduced(edited.signatures, facts.roots[tensor]),
-      tensors[tensor].isSummed);
-}
-
-/// Until when late tensors are there: gradients until their last copy is made,
-/// roots as long as their views.
-void PlanEditor::setLastOps(const Waiting &queue) {
-  for (unsigned tensor : sharing)
-    lastOps[tensor] = tensors[tensor].lastOp;
-  for (const auto &[tensor, place] : queue.copies)
-    lastOps[tensor] = tensors[tensor].lastOp;
-  for (size_t i = 0; i < queue.waiters.size(); ++i) {
-    unsigned &last = lastOps[queue.copies[i].first];
-    if (int stage = queue.waiters[i].last; stage >= 0)
-      last = std::max(last, edited.nextStage[stage] - 1);
-  }
-  for (unsigned tensor : sharing)
-    lastOfSums[tensor] = lastOps[tensor];
-  for (const auto &[tensor, place] : queue.copies)
-    lastOfSums[tensor] = lastOps[tensor];
-  for (unsigned tensor : facts.views)
-    if (isFolded(tensor)) {
-      unsigned &last = lastOps[facts.roots[tensor]];
-      last = std::max(last, lastOfSums[tensor]);
-    }
-}
-
-/// Holds what waits, its gradients, and what shares its memory, or no longer.
-void PlanEditor::holdLate(const Waiting &queue, int sign) {
-  for (size_t i = 0; i < queue.waiters.size(); ++i) {
-    auto [tensor, place] = queue.copies[i];
-    const EditedCopy &copy = tensors[tensor].copies[place];
-    unsigned first =
-        queue.waiters[i].first < 0 ? copy.op : queue.waiters[i].first;
-    holdCopy(copy, std::min(first, copy.op), sign);
-    // Once for all of a gradient's copies.
-    bool isLast =
-        i + 1 == queue.waiters.size() || queue.copies[i + 1].first != tensor;
-    if (isLast && !sharesMemory[tensor])
-      holdTensor(tensor, lastOps[tensor], lastOfSums[tensor], sign);
-  }
-  for (unsigned tensor : sharing)
-    if (!isFolded(tensor))
-      holdTensor(tensor, lastOps[tensor], lastOfSums[tensor], sign);
-}
-
-/// What one strand holds at most in the stage, with workspaces and what all
-/// hold together; `beside` is what the others hold, `alive` and `once` what is
-/// held before it, and then behind it.
-int64_t PlanEditor::getHeld(unsigned stage, int64_t &alive, int64_t &once,
-                            int64_t &beside) const {
-  unsigned end = edited.nextStage[stage];
-  // Strands one after the other hold together all that is there at some time.
-  bool isWhole = stages[stage].numOverTime > 0;
-  for (unsigned op = stage; op < end; ++op) {
-    alive += copyShares[op];
-    once += copyBirths[op] + (isWhole ? births[op] : 0);
-  }
-  int64_t atBegin = alive, terms = 0, most = 0, gone = 0;
-  for (unsigned op = stage; op < end; ++op) {
-    alive += shares[op];
-    terms += termShares[op];
-    once += isWhole ? 0 : births[op];
-    atOperators[op] = alive + terms + once + workspaces[op];
-    most = std::max(most, atOperators[op]);
-    alive -= goneShares[op];
-    gone += isWhole ? deaths[op] : 0;
-    once -= isWhole ? 0 : deaths[op];
-  }
-  for (unsigned op = stage; op < end; ++op)
-    once += lateBirths[op];
-  once -= gone;
-  beside = (facts.numStrands - 1) * std::max(atBegin, alive + terms);
-  return most;
-}
-
-/// Adds the peak, and what is above the limit, summed over the stages or over
-/// their operators.
-void PlanEditor::addBytes(Score &score, int64_t limit, bool byOperator) const {
-  int64_t once = argumentBytes, alive = 0, beside = 0;
-  score.excess = score.peak = 0;
-  unsigned numOperators = problem.operators.size();
-  for (unsigned stage = 0; stage < numOperators;
-       stage = edited.nextStage[stage]) {
-    int64_t most = getHeld(stage, alive, once, beside);
-    int64_t left = limit - beside;
-    score.peak = std::max(score.peak, most + beside);
-    if (most > left && !byOperator)
-      score.excess += most - left;
-    else if (most > left)
-      for (unsigned op = stage; op < edited.nextStage[stage]; ++op)
-        score.excess += std::max<int64_t>(0, atOperators[op] - left);
-  }
+/// Of which a plan like the one that is kept takes some 10^15: rounding is far
+/// below `kEqualCost`, and plans may cost thousands of times as much.
+void PlanEditor::setTicks() {
+  constexpr int kDigits = 50;
+  double seconds = writeLines(0);
+  int digits = seconds > 0 ? std::ilogb(seconds) : 0;
+  ticksPerSecond = std::ldexp(1.0, kDigits - digits);
+  writeLines(0);
 }
 
 Score PlanEditor::getScore(int64_t limit, bool byOperator) {
+  uint64_t before = work;
+  Score score{static_cast<double>(getTicks()) / ticksPerSecond, 0};
   if (!hasLimit)
-    return {getSeconds(), 0};
-  Waiting queue;
-  Score score;
-  score.seconds = getSecondsWithQueue(queue);
-  setLastOps(queue);
-  holdLate(queue, 1);
-  addBytes(score, limit, byOperator);
-  holdLate(queue, -1);
+    return score;
+  work = before + held.getNumStages();
+  holdLate();
+  auto [peak, excess] = held.measure(limit, byOperator);
+  score.peak = peak;
+  score.excess = excess;
   return score;
 }
 

@@ -8,6 +8,7 @@
 #include "Tandem/Improve/SourceSearch.h"
 #include "Infinity.h"
 #include <algorithm>
+#include <numeric>
 
 using namespace tandem::cost;
 using namespace tandem::search;
@@ -81,9 +82,8 @@ void SourceSearch::expand(const Move &move) {
 /// none.
 std::optional<Score> SourceSearch::evaluate(int64_t limit) {
   ++numMoves;
-  signatures = editor.getSignatures();
-  sources.write(changed, signatures);
-  if (signatures == editor.getSignatures())
+  signatures = sources.change(choice, changed, editor.getSignatures());
+  if (signatures.empty())
     return std::nullopt;
   PlanEditor::Mark mark = editor.mark();
   std::optional<Score> score;
@@ -91,6 +91,11 @@ std::optional<Score> SourceSearch::evaluate(int64_t limit) {
     score = editor.getScoreByOperator(limit);
   editor.undo(mark);
   return score;
+}
+
+void SourceSearch::setBase() {
+  sources.setBase(editor.getSignatures());
+  numSaved = sources.countSaved(editor.getSignatures());
 }
 
 /// Makes what was evaluated last.
@@ -102,7 +107,7 @@ bool SourceSearch::apply(int64_t limit) {
   }
   editor.keep();
   choice = changed;
-  numSaved = sources.countSaved(editor.getSignatures());
+  setBase();
   now = editor.getScoreByOperator(limit);
   return true;
 }
@@ -123,6 +128,28 @@ void SourceSearch::addMoves(unsigned value, std::vector<Move> &moves) const {
     if (makers.size() > 2)
       moves.push_back({value, source, kSourceDepths.back(), true});
   }
+}
+
+/// Values whose source is another one than `before`, those that their clones
+/// read, and, if `isWide`, those whose clones read them.
+std::vector<unsigned> SourceSearch::listNear(const SourceChoice &before,
+                                             bool isWide) const {
+  std::vector<unsigned> near;
+  for (unsigned value = 0; value < choice.size(); ++value)
+    for (const auto &makers : sources.getValues()[value].makers)
+      for (unsigned op : makers)
+        for (unsigned read : sources.getRead(op)) {
+          if (choice[value] != before[value])
+            near.push_back(read);
+          if (isWide && choice[read] != before[read])
+            near.push_back(value);
+        }
+  for (unsigned value = 0; value < choice.size(); ++value)
+    if (choice[value] != before[value])
+      near.push_back(value);
+  std::sort(near.begin(), near.end());
+  near.erase(std::unique(near.begin(), near.end()), near.end());
+  return near;
 }
 
 //===----------------------------------------------------------------------===//
@@ -178,17 +205,7 @@ bool SourceSearch::lower(int64_t limit) {
     SourceChoice before = choice;
     if (!apply(limit))
       continue;
-    std::vector<unsigned> near;
-    for (unsigned value = 0; value < choice.size(); ++value)
-      if (choice[value] != before[value]) {
-        near.push_back(value);
-        for (const auto &makers : sources.getValues()[value].makers)
-          for (unsigned op : makers)
-            for (unsigned read : sources.getRead(op))
-              near.push_back(read);
-      }
-    std::sort(near.begin(), near.end());
-    near.erase(std::unique(near.begin(), near.end()), near.end());
+    std::vector<unsigned> near = listNear(before, false);
     for (unsigned value : near)
       rankFreeing(value, limit, ranked);
     std::make_heap(ranked.begin(), ranked.end());
@@ -196,14 +213,16 @@ bool SourceSearch::lower(int64_t limit) {
   return now.excess == 0;
 }
 
-/// Makes what saves seconds as long as all fits, what saves most first.
-bool SourceSearch::giveBack() {
+/// Makes what saves seconds as long as all fits, what saves most first, of
+/// these values.
+void SourceSearch::giveBack(const std::vector<unsigned> &values) {
   int64_t limit = problem.memoryLimit;
   now = editor.getScoreByOperator(limit);
-  bool isBetter = false;
   std::vector<Ranked> ranked;
   std::vector<Move> moves;
-  for (unsigned value = 0; value < choice.size() && mayGoOn(); ++value) {
+  for (unsigned value : values) {
+    if (!mayGoOn())
+      break;
     moves.clear();
     if (choice[value] != 0)
       addMoves(value, moves);
@@ -229,9 +248,20 @@ bool SourceSearch::giveBack() {
       std::push_heap(ranked.begin(), ranked.end());
       continue;
     }
-    isBetter |= apply(limit);
+    apply(limit);
   }
-  return isBetter;
+}
+
+/// The same of all values, and then of those next to what was changed: the
+/// others lose room.
+void SourceSearch::giveBack() {
+  std::vector<unsigned> values(choice.size());
+  std::iota(values.begin(), values.end(), 0);
+  while (!values.empty() && mayGoOn()) {
+    SourceChoice before = choice;
+    giveBack(values);
+    values = listNear(before, true);
+  }
 }
 
 //===----------------------------------------------------------------------===//
@@ -261,16 +291,16 @@ SourceChoice SourceSearch::getAll(uint8_t source) const {
 
 /// Goes to another choice, which some plan takes.
 void SourceSearch::begin(const SourceChoice &from) {
-  scratch = editor.getSignatures();
-  sources.write(from, scratch);
+  std::vector<unsigned> wanted = editor.getSignatures();
+  sources.write(from, wanted);
   PlanEditor::Mark mark = editor.mark();
-  if (editor.setSignatures(scratch)) {
+  if (editor.setSignatures(editor.listChanges(wanted))) {
     editor.keep();
     choice = from;
   } else {
     editor.undo(mark);
   }
-  numSaved = sources.countSaved(editor.getSignatures());
+  setBase();
 }
 
 /// Makes again and gives back, below shares of the limit, from the choice at
@@ -282,8 +312,7 @@ void SourceSearch::searchFromHere(bool isBrief) {
     bool isLow = lower(limit);
     SourceChoice low = choice;
     record();
-    while (giveBack() && mayGoOn()) {
-    }
+    giveBack();
     record();
     if (!isLow || isBrief || !mayGoOn())
       return;
@@ -298,9 +327,17 @@ void SourceSearch::sink() {
   for (double step = kFirstSink;
        step > kLastSink && best.excess > 0 && mayGoOn();) {
     auto share = static_cast<int64_t>((1 - step) * static_cast<double>(peak));
-    step = lower(std::max(share, problem.memoryLimit)) ? step : step / 2;
+    SourceChoice before = choice;
+    bool isLow = lower(std::max(share, problem.memoryLimit));
     record();
     peak = std::min(peak, now.peak);
+    if (isLow)
+      continue;
+    if (choice == before && share <= problem.memoryLimit)
+      return;
+    // Where nothing helps, something lowers the highest peak, or nothing does.
+    bool isStuck = choice == before && step > 2 * kLastSink;
+    step = isStuck ? 1.5 * kLastSink : step / 2;
   }
 }
 
@@ -310,12 +347,12 @@ Plan SourceSearch::search(const Plan &plan, uint64_t &work, bool isBrief,
   editor.set(plan);
   sources.forgetForms();
   choice = sources.read(plan.signatures);
-  numSaved = sources.countSaved(plan.signatures);
   uint64_t before = editor.getWork();
   numMoves = 0;
   limitOfWork = before + work;
   found.reset();
   record();
+  begin(choice);
   searchFromHere(isBrief);
   // Where step by step nothing fits, all is made again: at its reader, or
   // early.

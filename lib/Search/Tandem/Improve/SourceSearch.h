@@ -60,10 +60,13 @@ private:
   bool isActive(unsigned value) const;
   std::optional<Score> evaluate(int64_t limit);
   bool apply(int64_t limit);
+  void setBase();
+  std::vector<unsigned> listNear(const SourceChoice &before, bool isWide) const;
   void addMoves(unsigned value, std::vector<Move> &moves) const;
   void rankFreeing(unsigned value, int64_t limit, std::vector<Ranked> &ranked);
   bool lower(int64_t limit);
-  bool giveBack();
+  void giveBack(const std::vector<unsigned> &values);
+  void giveBack();
   void record();
   SourceChoice getAll(uint8_t source) const;
   void searchFromHere(bool isBrief);
@@ -74,7 +77,7 @@ private:
   PlanEditor editor;
   SourceChoice choice, changed;
   std::vector<unsigned> numSaved, level, next;
-  std::vector<unsigned> signatures, scratch;
+  Sources::Changes signatures;
   Score now, best;
   std::optional<cost::Plan> found;
   uint64_t limitOfWork = 0, numMoves = 0;

@@ -21,8 +21,10 @@ static bool isLeftOut(const Signature &signature) {
 Sources::Sources(const Facts &facts, ChangeTable &table)
     : facts(facts), table(table), choosers(facts.problem.operators.size()),
       parents(facts.tensors.size()), sourceOf(facts.tensors.size(), kNone),
-      isAlwaysRead(facts.tensors.size()), wantedAs(facts.tensors.size()),
-      formOfClone(facts.problem.operators.size(), -1) {
+      isAlwaysRead(facts.tensors.size()), numReads(facts.tensors.size()),
+      wantedAs(facts.tensors.size()),
+      formOfClone(facts.problem.operators.size(), -1),
+      isPending(facts.problem.operators.size()) {
   if (std::none_of(facts.hasChoice.begin(), facts.hasChoice.end(),
                    [](bool has) { return has; }))
     return;
@@ -301,32 +303,104 @@ void Sources::forgetForms() {
   std::fill(wantedAs.begin(), wantedAs.end(), nullptr);
 }
 
+bool Sources::isWanted(unsigned op) const {
+  const std::vector<unsigned> &results = facts.problem.operators[op].results;
+  return !choosers[op].isOptional ||
+         std::any_of(results.begin(), results.end(), [&](unsigned tensor) {
+           return isAlwaysRead[tensor] || numReads[tensor] > 0;
+         });
+}
+
+/// Those behind the operator have chosen.
+unsigned Sources::choose(unsigned op, const SourceChoice &choice,
+                         const std::vector<unsigned> &signatures) {
+  const SetChoices &set = *choosers[op].set;
+  if (!isWanted(op))
+    return set.absent;
+  int &form = formOfClone[op];
+  if (static_cast<int>(signatures[op]) != set.absent)
+    form = static_cast<int>(set.formOf[signatures[op]]);
+  else if (form < 0)
+    form = static_cast<int>(findForm(op, signatures));
+  return pick(op, form, choice);
+}
+
+/// Adds (1) what the operator reads, or takes it away (-1).
+void Sources::addReads(unsigned op, unsigned signature, int sign) {
+  const Operator &info = facts.problem.operators[op];
+  const Signature &forms = facts.problem.getSignatures(op)[signature];
+  for (unsigned k = 0; k < info.operands.size(); ++k) {
+    unsigned tensor = info.operands[k];
+    if (forms.operands[k].isAbsent())
+      continue;
+    numReads[tensor] += sign;
+    if (sign > 0) {
+      oldWanted.emplace_back(tensor, wantedAs[tensor]);
+      wantedAs[tensor] = &forms.operands[k];
+    }
+  }
+}
+
 void Sources::write(const SourceChoice &choice,
                     std::vector<unsigned> &signatures) {
-  isRead = isAlwaysRead;
+  std::fill(numReads.begin(), numReads.end(), 0);
   for (unsigned op : order) {
-    const Operator &info = facts.problem.operators[op];
-    const Chooser &chooser = choosers[op];
-    const SignatureSet &set = facts.problem.getSignatures(op);
-    bool isWanted = !chooser.isOptional ||
-                    std::any_of(info.results.begin(), info.results.end(),
-                                [&](unsigned t) { return isRead[t]; });
-    if (!isWanted) {
-      signatures[op] = chooser.set->absent;
-      continue;
-    }
-    bool wasLeftOut = static_cast<int>(signatures[op]) == chooser.set->absent;
-    int &form = formOfClone[op];
-    if (!wasLeftOut)
-      form = static_cast<int>(chooser.set->formOf[signatures[op]]);
-    else if (form < 0)
-      form = static_cast<int>(findForm(op, signatures));
-    signatures[op] = pick(op, form, choice);
-    const Signature &signature = set[signatures[op]];
-    for (unsigned k = 0; k < info.operands.size(); ++k)
-      if (!signature.operands[k].isAbsent()) {
-        isRead[info.operands[k]] = true;
-        wantedAs[info.operands[k]] = &signature.operands[k];
-      }
+    signatures[op] = choose(op, choice, signatures);
+    addReads(op, signatures[op], 1);
   }
+  oldWanted.clear();
+}
+
+void Sources::setBase(const std::vector<unsigned> &signatures) {
+  std::fill(numReads.begin(), numReads.end(), 0);
+  for (unsigned op : order) {
+    const SetChoices &set = *choosers[op].set;
+    if (static_cast<int>(signatures[op]) != set.absent)
+      formOfClone[op] = static_cast<int>(set.formOf[signatures[op]]);
+    addReads(op, signatures[op], 1);
+  }
+  oldWanted.clear();
+}
+
+/// The operator has to choose again.
+void Sources::push(unsigned op) {
+  if (isPending[op])
+    return;
+  isPending[op] = true;
+  pending.push_back(op);
+  std::push_heap(pending.begin(), pending.end());
+}
+
+const Sources::Changes &Sources::change(const SourceChoice &from,
+                                        const SourceChoice &to,
+                                        const std::vector<unsigned> &base) {
+  changes.clear();
+  for (unsigned value = 0; value < values.size(); ++value)
+    if (from[value] != to[value])
+      for (unsigned reader : values[value].readers)
+        push(reader);
+  while (!pending.empty()) {
+    unsigned op = pending.front();
+    std::pop_heap(pending.begin(), pending.end());
+    pending.pop_back();
+    isPending[op] = false;
+    unsigned signature = choose(op, to, base);
+    if (signature == base[op])
+      continue;
+    changes.emplace_back(op, signature);
+    addReads(op, base[op], -1);
+    addReads(op, signature, 1);
+    for (unsigned tensor : facts.problem.operators[op].operands)
+      if (unsigned producer = facts.tensors[tensor].producer;
+          isOptional(producer))
+        push(producer);
+  }
+  for (auto [op, signature] : changes) {
+    addReads(op, signature, -1);
+    addReads(op, base[op], 1);
+  }
+  for (; !oldWanted.empty(); oldWanted.pop_back())
+    wantedAs[oldWanted.back().first] = oldWanted.back().second;
+  std::reverse(changes.begin(), changes.end());
+  return changes;
 }

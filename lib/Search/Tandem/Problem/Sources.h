@@ -53,6 +53,13 @@ public:
   /// clone that was left out gets those that suit what is beside it, and keeps
   /// them in later calls.
   void write(const SourceChoice &choice, std::vector<unsigned> &signatures);
+  /// Operators and their signatures, in order.
+  using Changes = std::vector<std::pair<unsigned, unsigned>>;
+  /// Begins with what `write` made.
+  void setBase(const std::vector<unsigned> &signatures);
+  /// What `write` changes in the base, which is of the choice `from`.
+  const Changes &change(const SourceChoice &from, const SourceChoice &to,
+                        const std::vector<unsigned> &base);
   /// Clones that are left out have no forms again.
   void forgetForms();
   /// Of each value how many operators read what was saved.
@@ -93,6 +100,11 @@ private:
   unsigned findRoot(unsigned tensor);
   unsigned pick(unsigned op, unsigned form, const SourceChoice &choice) const;
   unsigned findForm(unsigned op, const std::vector<unsigned> &signatures) const;
+  bool isWanted(unsigned op) const;
+  unsigned choose(unsigned op, const SourceChoice &choice,
+                  const std::vector<unsigned> &signatures);
+  void addReads(unsigned op, unsigned signature, int sign);
+  void push(unsigned op);
   static uint8_t findPlace(const std::vector<uint8_t> &sources, uint8_t wanted);
 
   const Facts &facts;
@@ -107,10 +119,17 @@ private:
   std::vector<uint8_t> sourceOf;
   /// Whether an operator without a choice reads the tensor.
   std::vector<char> isAlwaysRead;
-  std::vector<char> isRead;
+  /// How many of the others read it; and in which layout the first one does.
+  std::vector<unsigned> numReads;
   std::vector<const cost::Layout *> wantedAs;
   /// Forms of clones that were left out.
   std::vector<int> formOfClone;
+  /// While changes are found: those, operators to look at (a heap), and what
+  /// `wantedAs` was.
+  Changes changes;
+  std::vector<unsigned> pending;
+  std::vector<char> isPending;
+  std::vector<std::pair<unsigned, const cost::Layout *>> oldWanted;
 };
 
 } // namespace tandem::search
