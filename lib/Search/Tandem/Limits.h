@@ -210,6 +210,8 @@ constexpr double kMemoryPrice = 10, kLargeSeconds = 1e-3;
 // Sources
 //===----------------------------------------------------------------------===//
 
+/// Of the work for random changes one in so many is for the sources of a plan.
+constexpr uint64_t kSourcesShare = 3;
 /// Levels of what clones read that a value takes with it when it is made again.
 constexpr std::array<uint8_t, 4> kSourceDepths = {0, 1, 2, 40};
 /// Clones of a value, at most.

@@ -77,7 +77,11 @@ private:
   FailureOr<Decisions> takePreset();
   void tellIdle();
   double getTimeLeft() const;
-  bool isOver() const { return getTimeLeft() == kLeastTime; }
+  /// Whether there is time for another search, and whoever asked waits for it.
+  bool isOver() const {
+    return getTimeLeft() == kLeastTime ||
+           (options.exchange.endsSearch && options.exchange.endsSearch());
+  }
   search::SearchOptions getOptions(search::Watch &watch) const;
   void addHidup();
   void addUnlimited(search::Watch &watch);
@@ -169,6 +173,15 @@ search::SearchOptions Planner::getOptions(search::Watch &watch) const {
   return ofSearch;
 }
 
+/// Of a problem with fewer signatures: what is proven is of these alone.
+static void takeOrigins(cost::Plan &plan,
+                        const std::vector<std::vector<unsigned>> &origins) {
+  for (auto [signature, ofOperator] : llvm::zip(plan.signatures, origins))
+    signature = ofOperator[signature];
+  plan.lowerBound = 0;
+  plan.isOptimal = false;
+}
+
 /// HiDup's plan as a start, where it makes one in time. It knows no pins.
 void Planner::addHidup() {
   if (!pins.empty() || isOver())
@@ -186,16 +199,28 @@ void Planner::addHidup() {
 }
 
 /// Where values may be made again, the plan that would be taken without a limit
-/// is a start: its forms are good ones, and sources alone may make it fit.
+/// is a start: its forms are good ones, and sources alone may make it fit. It
+/// makes nothing again that it need not.
 void Planner::addUnlimited(search::Watch &watch) {
-  cost::SearchProblem problem = extraction->problem;
-  if (problem.memoryLimit == cost::kNoLimit)
+  const cost::SearchProblem &whole = extraction->problem;
+  if (whole.memoryLimit == cost::kNoLimit)
     return;
+  std::vector<std::vector<unsigned>> origins;
+  std::optional<cost::SearchProblem> saved = saveAll(whole, origins);
+  cost::SearchProblem problem = saved ? std::move(*saved) : whole;
   problem.memoryLimit = cost::kNoLimit;
   search::SearchOptions ofSearch = getOptions(watch);
-  ofSearch.starts = starts;
-  if (auto result = search::searchTandem(problem, ofSearch); result.plan)
-    starts.push_back(std::move(*result.plan));
+  // Starts are of the whole problem.
+  if (!saved)
+    ofSearch.starts = starts;
+  search::SearchResult found = search::searchTandem(problem, ofSearch);
+  std::string error;
+  if (!found.plan)
+    return;
+  if (saved)
+    takeOrigins(*found.plan, origins);
+  if (cost::derive(whole, *found.plan, error, cost::LimitUse::Ignore))
+    starts.push_back(std::move(*found.plan));
 }
 
 search::SearchResult Planner::search() {
@@ -349,11 +374,7 @@ search::SearchResult Planner::chooseSources(const cost::Plan &preset) {
   for (std::optional<cost::Plan> *plan : {&result.plan, &result.smallest}) {
     if (!*plan)
       continue;
-    for (auto [signature, ofOperator] : llvm::zip((*plan)->signatures, origins))
-      signature = ofOperator[signature];
-    // Of these forms alone.
-    (*plan)->lowerBound = 0;
-    (*plan)->isOptimal = false;
+    takeOrigins(**plan, origins);
     std::string error;
     if (!cost::derive(extraction->problem, **plan, error,
                       cost::LimitUse::Ignore))
@@ -460,7 +481,7 @@ std::optional<Planner::Saved> Planner::tryToSave(const StepGraph &planned,
 
 /// Where regions make again what ranks sum, the plan that takes the sums of the
 /// forward pass, if that is cheaper and fits: all of them, or as many of the
-/// last ones as fit. `hidup` is the paper's.
+/// last ones as fit, and as there is time to try. `hidup` is the paper's.
 LogicalResult Planner::saveSums(cost::Plan &plan) {
   StepGraph planned = graph;
   applyPlan(planned, *extraction, plan);
@@ -472,7 +493,8 @@ LogicalResult Planner::saveSums(cost::Plan &plan) {
   double least = old->cost;
   std::optional<Saved> best;
   for (size_t low = 0, high = summed.size() + 1, count = summed.size();
-       low + 1 < high; count = low + (high - low) / 2) {
+       low + 1 < high && (count == summed.size() || !isOver());
+       count = low + (high - low) / 2) {
     std::optional<Saved> saved =
         tryToSave(planned, ArrayRef(summed).take_back(count));
     bool fits = saved && saved->priced.peak <= most;

@@ -207,6 +207,39 @@ tandem::plan::toFixedForms(const cost::SearchProblem &fixed, cost::Plan plan,
   return plan;
 }
 
+std::optional<cost::SearchProblem>
+tandem::plan::saveAll(const cost::SearchProblem &problem,
+                      std::vector<std::vector<unsigned>> &origins) {
+  cost::SearchProblem saved = problem;
+  saved.signatureSets.clear();
+  origins.resize(problem.operators.size());
+  std::vector<bool> isLeft(problem.tensors.size());
+  for (auto [index, op] : llvm::enumerate(saved.operators)) {
+    const cost::SignatureSet &all = problem.getSignatures(index);
+    bool isOptional = isLeftOut(all.front());
+    for (unsigned tensor : op.results)
+      isLeft[tensor] = isOptional;
+    auto readsSaved = [&](const cost::Signature &signature) {
+      return llvm::all_of(llvm::zip(op.operands, signature.operands),
+                          [&](auto pair) {
+                            auto [tensor, layout] = pair;
+                            return !isLeft[tensor] || layout.isAbsent();
+                          });
+    };
+    cost::SignatureSet &set = saved.signatureSets.emplace_back();
+    op.signatureSet = index;
+    for (unsigned number = 0; number < all.size(); ++number) {
+      if (isOptional ? number > 0 : !readsSaved(all[number]))
+        continue;
+      set.push_back(all[number]);
+      origins[index].push_back(number);
+    }
+    if (set.empty())
+      return std::nullopt;
+  }
+  return saved;
+}
+
 std::vector<cost::Plan> tandem::plan::findPresetPlans(
     const StepGraph &graph, const Extraction &extraction, bool isInOneStrand) {
   std::vector<cost::Plan> presets;

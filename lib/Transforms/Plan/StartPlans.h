@@ -55,6 +55,12 @@ std::optional<cost::Plan>
 toFixedForms(const cost::SearchProblem &fixed, cost::Plan plan,
              llvm::ArrayRef<std::vector<unsigned>> origins);
 
+/// The problem without the clones that may be left out, if all that they make
+/// may be saved; `origins` as above.
+std::optional<cost::SearchProblem>
+saveAll(const cost::SearchProblem &problem,
+        std::vector<std::vector<unsigned>> &origins);
+
 /// The cheapest of the presets that fit in memory.
 search::SearchResult takeCheapest(const cost::SearchProblem &problem,
                                   std::vector<cost::Plan> presets);

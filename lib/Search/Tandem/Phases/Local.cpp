@@ -150,8 +150,9 @@ bool LocalSearch::hasTooLarge() const {
          pool.leastSeconds < pool.seconds * (1 - kWorthShrinking);
 }
 
+/// Where sources are chosen, the cheapest plan was made to fit by them.
 void LocalSearch::shrinkCheapest() {
-  if (!hasTooLarge() || !context.does(Mechanism::Shrink))
+  if (!hasTooLarge() || !context.does(Mechanism::Shrink) || seeksSources())
     return;
   Plan from = *pool.cheapest;
   PlanPool::Record best = pool.forget();
@@ -169,7 +170,7 @@ void LocalSearch::searchSourcesOf(const std::optional<Plan> &plan,
                                   bool isBrief) {
   if (!plan)
     return;
-  uint64_t work = getWork(1);
+  uint64_t work = getWork(kSourcesShare);
   auto mayGoOn = [this] { return context.proceeds(0.4); };
   Plan from = *plan;
   pool.offerDivided(sources.search(from, work, isBrief, mayGoOn), false);
