@@ -166,7 +166,7 @@ static SmallVector<Value> getReadOutside(ArrayRef<Operation *> ops) {
 
 /// A copy cuts a slot's computation. What is sent to the host waits for the
 /// next library call, where kernels end anyway.
-static void delaySends(SmallVectorImpl<Operation *> &ops) {
+static SmallVector<Operation *> delaySends(ArrayRef<Operation *> ops) {
   SmallVector<Operation *> placed, sent;
   for (Operation *op : ops) {
     bool isRead = isa<nn::FromHostOp>(op) &&
@@ -176,7 +176,17 @@ static void delaySends(SmallVectorImpl<Operation *> &ops) {
     (isa<nn::ToHostOp>(op) ? sent : placed).push_back(op);
   }
   placed.append(sent);
-  ops.assign(placed);
+  return placed;
+}
+
+/// Of a slot, of which so many operators run ahead: these stay in front.
+static void delaySends(SmallVectorImpl<Operation *> &ops, size_t numAhead) {
+  if (llvm::none_of(ops, nn::isHostCopy))
+    return;
+  ArrayRef<Operation *> all(ops);
+  SmallVector<Operation *> placed = delaySends(all.take_front(numAhead));
+  placed.append(delaySends(all.drop_front(numAhead)));
+  ops = std::move(placed);
 }
 
 /// What a slot of computation begins with that is one step: copies in one
@@ -190,8 +200,8 @@ static size_t countAlike(ArrayRef<Operation *> ops) {
 }
 
 /// A comm step holds collectives or moves, not both, and one collective that
-/// waits: it begins when its own operand is there. `numAhead` operators begin a
-/// slot of computation that need none of its collectives.
+/// waits: it begins when its own operand is there. The first `numAhead`
+/// operators of a slot of computation need none of its collectives.
 static size_t getStepSize(const Slot &slot, ArrayRef<Operation *> ops,
                           size_t numAhead) {
   if (slot.lane == Lane::Compute)
@@ -290,18 +300,18 @@ LogicalResult FormStepsPass::runOnStep(func::FuncOp step) {
     if (slot.lane == Lane::Compute && ahead.contains(slot.stage))
       numAhead[slot] = moveAhead(slot, ops);
   for (auto &[slot, ops] : bySlot) {
-    if (llvm::none_of(ops, nn::isHostCopy))
-      continue;
-    delaySends(ops);
-    if (!numAhead.contains(slot))
+    auto found = numAhead.find(slot);
+    size_t ahead = found == numAhead.end() ? 0 : found->second;
+    delaySends(ops, ahead);
+    if (found == numAhead.end() && llvm::any_of(ops, nn::isHostCopy))
       placeFetches(ops, sched::getDevice(step).fusion);
-  }
-  for (auto &[slot, ops] : bySlot)
     for (ArrayRef<Operation *> rest(ops); !rest.empty();) {
-      size_t size = getStepSize(slot, rest, std::exchange(numAhead[slot], 0));
+      size_t size = getStepSize(slot, rest, ahead);
       fill(builder, slot, rest.take_front(size));
       rest = rest.drop_front(size);
+      ahead -= std::min(ahead, size);
     }
+  }
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (isSource(&op) && op.use_empty())
       op.erase();

@@ -80,6 +80,34 @@ module attributes {spmd.mesh = #mesh} {
 
 // -----
 
+// What is copied from the host ends a step, also where something runs ahead:
+// what runs ahead behind it waits for no collective either.
+
+#mesh = #spmd.mesh<data = 2>
+module attributes {spmd.mesh = #mesh} {
+  // CHECK-LABEL: func.func @ahead_of_host
+  func.func @ahead_of_host(%x: tensor<4x4xf32>, %w: tensor<4x4xf32> {spmd.host}) -> (tensor<4x4xf32>, tensor<4x4xf32>) attributes {spmd.ahead = array<i64: 1>} {
+    // CHECK: sched.step on comm stage 1 strand 0 {
+    // CHECK: sched.step on copy
+    // CHECK-NEXT: sched.from_host %arg1
+    // CHECK: sched.step on compute stage 1 strand 0 {
+    // CHECK-NEXT: nn.matmul
+    // CHECK-NEXT: sched.yield
+    // CHECK: sched.step on compute stage 1 strand 0 {
+    // CHECK-NEXT: nn.exp
+    // CHECK-NEXT: nn.mul
+    %a = nn.neg %x {sched.slot = array<i64: 0, 0, 2>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %r = spmd.all_reduce %x over ["data"] {sched.slot = array<i64: 1, 0, 0>} : tensor<4x4xf32> -> tensor<4x4xf32>
+    %e = nn.exp %r {sched.slot = array<i64: 1, 0, 2>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %v = nn.from_host %w {sched.slot = array<i64: 1, 0, 2>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %m = nn.matmul %a, %v {nn.again, sched.slot = array<i64: 1, 0, 2>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %u = nn.mul %e, %m {sched.slot = array<i64: 1, 0, 2>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %u, %m : tensor<4x4xf32>, tensor<4x4xf32>
+  }
+}
+
+// -----
+
 // Random masks make the positions that they read, a table's reader does not.
 
 // CHECK-LABEL: func.func @positions
