@@ -14,18 +14,13 @@ using namespace mlir;
 
 namespace tandem {
 
-/// What a step of the Program is predicted to take.
-FailureOr<double> Compilation::predictSeconds(rt::Timeline &timeline) {
-  auto predicted = predictProgram(result.bytes, options.cluster);
-  if (!predicted.ok())
-    return fail(predicted.status().message());
-  timeline = std::move(*predicted);
-  int64_t begin = std::numeric_limits<int64_t>::max(), end = 0;
-  for (const rt::TraceEvent &event : timeline.events) {
-    begin = std::min(begin, event.begin);
-    end = std::max(end, event.end);
-  }
-  return 1e-9 * static_cast<double>(end - std::min(begin, end));
+/// A step of the Program. Of ranks that do the same at the same time, one is
+/// looked at.
+FailureOr<SimulationReport> Compilation::simulate() {
+  auto report = simulateProgram(result.bytes, options.cluster, {});
+  if (!report.ok())
+    return fail(report.status().message());
+  return std::move(*report);
 }
 
 /// Makes the Program of another order from the step in front of its actions.
@@ -61,11 +56,10 @@ LogicalResult Compilation::weighOrder(const orders::Order &order,
   FailureOr<bool> isSmall = tryOrder(order);
   if (failed(isSmall) || !*isSmall)
     return failed(isSmall) ? failure() : success();
-  rt::Timeline timeline;
-  FailureOr<double> seconds = predictSeconds(timeline);
-  if (succeeded(seconds))
-    keepOrder(order, name, *seconds);
-  return seconds;
+  FailureOr<SimulationReport> report = simulate();
+  if (succeeded(report))
+    keepOrder(order, name, report->seconds);
+  return report;
 }
 
 /// Searches orders of one step and of steps behind each other.
@@ -151,14 +145,13 @@ Compilation::makeProblem(const rt::Timeline &timeline, orders::Order &start) {
 FailureOr<bool> Compilation::searchOrder() {
   if (HostExcess ofHost = findHostExcess(options, program); ofHost.bytes > 0)
     return fail(ofHost.why);
-  rt::Timeline timeline;
   orders::Order start;
-  FailureOr<double> before = predictSeconds(timeline);
+  FailureOr<SimulationReport> before = simulate();
   FailureOr<std::string> excess = findExcess();
   if (failed(before) || failed(excess))
     return failure();
   int64_t held = repeats.held, limit = repeats.limit;
-  auto problem = makeProblem(timeline, start);
+  auto problem = makeProblem(before->simulated.timeline, start);
   if (failed(problem))
     return failure();
   Pipe given = *pipe;
@@ -167,7 +160,7 @@ FailureOr<bool> Compilation::searchOrder() {
   unordered.tried.insert(orders::print(start));
   unordered.isWeighed = true;
   if (excess->empty())
-    keepOrder(start, name, *before);
+    keepOrder(start, name, before->seconds);
   if (failed(weighWithin(*problem, start)) || failed(weighNamed(*problem)))
     return failure();
   if (!unordered.best) {
@@ -180,7 +173,7 @@ FailureOr<bool> Compilation::searchOrder() {
   result.remarks.push_back(
       "remark: order search: " + unordered.name +
       ", a step is predicted to take " + cost::printSeconds(unordered.seconds) +
-      ", " + cost::printSeconds(*before) + " by " + name +
+      ", " + cost::printSeconds(before->seconds) + " by " + name +
       (excess->empty() ? "" : ", which does not fit") +
       (unordered.cost > 0
            ? "; the actions alone take " + cost::printSeconds(unordered.cost) +

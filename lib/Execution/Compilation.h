@@ -124,7 +124,7 @@ private:
   mlir::LogicalResult outline();
   mlir::LogicalResult cutSums();
   void tellSumPiece();
-  mlir::FailureOr<double> predictSeconds(rt::Timeline &timeline);
+  mlir::FailureOr<SimulationReport> simulate();
   mlir::FailureOr<bool> searchOrder();
   mlir::FailureOr<bool> tryOrder(const orders::Order &order);
   void keepOrder(const orders::Order &order, llvm::StringRef name,

@@ -134,18 +134,17 @@ void PointReader::run() {
 
 /// Seconds of an action: of the slowest rank the least over microbatches, as
 /// others may wait within.
-static double getSpan(const rt::ActionTimes &times, unsigned section,
-                      char letter) {
+static double getSeconds(const rt::ActionTimes &times, unsigned section,
+                         char letter) {
   rt::ActionName first{section, letter, 0};
   std::map<int64_t, int64_t> least;
-  for (auto it = times.spans.lower_bound({first, 0, 0});
-       it != times.spans.end(); ++it) {
+  for (auto it = times.taken.lower_bound({first, 0, 0});
+       it != times.taken.end(); ++it) {
     const auto &[name, rank, step] = it->first;
     if (name.section != section || name.letter != letter)
       break;
-    int64_t taken = it->second.second - it->second.first;
-    auto [its, isNew] = least.try_emplace(rank, taken);
-    its->second = std::min(its->second, taken);
+    auto [its, isNew] = least.try_emplace(rank, it->second);
+    its->second = std::min(its->second, it->second);
   }
   int64_t most = 0;
   for (auto [rank, taken] : least)
@@ -171,10 +170,10 @@ pipeline::ScheduleProblem tandem::makeOrderProblem(ModuleOp module,
     orders::Section section;
     section.point = point;
     section.hasBackward = false;
-    section.forward = getSpan(times, number, 'F');
-    section.input = getSpan(times, number, 'I');
-    section.weight = getSpan(times, number, 'W');
-    section.sum = getSpan(times, number, 'S');
+    section.forward = getSeconds(times, number, 'F');
+    section.input = getSeconds(times, number, 'I');
+    section.weight = getSeconds(times, number, 'W');
+    section.sum = getSeconds(times, number, 'S');
     section.activations = 0;
     section.kept = 0;
     partition.sections.push_back(section);

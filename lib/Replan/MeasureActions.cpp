@@ -185,9 +185,9 @@ struct Sum {
 double ActionReader::setSeconds() {
   std::map<std::tuple<unsigned, char, int64_t>, Sum> sums;
   std::map<std::pair<rt::ActionName, int64_t>, Sum> alike;
-  for (const auto &[key, span] : times.spans) {
+  for (const auto &[key, taken] : times.taken) {
     auto [name, rank, step] = key;
-    double seconds = 1e-9 * static_cast<double>(span.second - span.first);
+    double seconds = 1e-9 * static_cast<double>(taken);
     sums[{name.section, name.letter, rank}].add(seconds);
     if (measured.numSteps == 1)
       name.microbatch = 0;

@@ -8,6 +8,8 @@
 
 #include "tandem_rt/action_times.h"
 
+#include "trace/intervals.h"
+
 #include <algorithm>
 #include <charconv>
 
@@ -40,9 +42,19 @@ static void addTransfer(ActionTimes &times, const TimelineCommand &command,
   found->second = std::min(found->second, taken);
 }
 
+/// Of an action's commands.
+static int64_t takenBy(char letter, std::vector<trace::Interval> commands) {
+  std::vector<trace::Interval> merged = trace::merge(std::move(commands));
+  return letter == 'S' ? trace::lengthOf(merged)
+                       : merged.back().second - merged.front().first;
+}
+
 ActionTimes actionTimesOf(const Timeline &timeline, int64_t firstStep,
                           unsigned strands) {
   ActionTimes times;
+  std::map<std::tuple<ActionName, int64_t, int64_t>,
+           std::vector<trace::Interval>>
+      commands;
   for (const TraceEvent &event : timeline.events) {
     const TimelineCommand &command = timeline.head[event];
     if (event.step < firstStep)
@@ -57,11 +69,12 @@ ActionTimes actionTimesOf(const Timeline &timeline, int64_t firstStep,
     if (!name || !works)
       continue;
     name->microbatch /= strands;
-    auto [found, isNew] = times.spans.try_emplace(
-        {*name, event.rank, event.step}, event.begin, event.end);
-    found->second.first = std::min(found->second.first, event.begin);
-    found->second.second = std::max(found->second.second, event.end);
+    commands[{*name, event.rank, event.step}].emplace_back(event.begin,
+                                                           event.end);
   }
+  for (auto &[key, list] : commands)
+    times.taken[key] =
+        takenBy(std::get<ActionName>(key).letter, std::move(list));
   return times;
 }
 

@@ -31,10 +31,10 @@ std::optional<ActionName> actionNameOf(const TimelineCommand &command);
 
 /// What a timeline shows of a pipeline; ns.
 struct ActionTimes {
-  using Span = std::pair<int64_t, int64_t>;
   /// Of an action, of a rank in a step: from the begin of its first command to
-  /// the end of its last one.
-  std::map<std::tuple<ActionName, int64_t, int64_t>, Span> spans = {};
+  /// the end of its last one. A sum is sent in pieces, between which its queue
+  /// does other things: only they count.
+  std::map<std::tuple<ActionName, int64_t, int64_t>, int64_t> taken = {};
   /// Between two points the least: an end that is there first waits for the
   /// other one.
   std::map<std::pair<unsigned, unsigned>, int64_t> transfers = {};
