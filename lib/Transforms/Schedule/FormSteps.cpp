@@ -181,8 +181,6 @@ static SmallVector<Operation *> delaySends(ArrayRef<Operation *> ops) {
 
 /// Of a slot, of which so many operators run ahead: these stay in front.
 static void delaySends(SmallVectorImpl<Operation *> &ops, size_t numAhead) {
-  if (llvm::none_of(ops, nn::isHostCopy))
-    return;
   ArrayRef<Operation *> all(ops);
   SmallVector<Operation *> placed = delaySends(all.take_front(numAhead));
   placed.append(delaySends(all.drop_front(numAhead)));
@@ -300,11 +298,15 @@ LogicalResult FormStepsPass::runOnStep(func::FuncOp step) {
     if (slot.lane == Lane::Compute && ahead.contains(slot.stage))
       numAhead[slot] = moveAhead(slot, ops);
   for (auto &[slot, ops] : bySlot) {
+    if (llvm::none_of(ops, nn::isHostCopy))
+      continue;
     auto found = numAhead.find(slot);
-    size_t ahead = found == numAhead.end() ? 0 : found->second;
-    delaySends(ops, ahead);
-    if (found == numAhead.end() && llvm::any_of(ops, nn::isHostCopy))
+    delaySends(ops, found == numAhead.end() ? 0 : found->second);
+    if (found == numAhead.end())
       placeFetches(ops, sched::getDevice(step).fusion);
+  }
+  for (auto &[slot, ops] : bySlot) {
+    size_t ahead = numAhead[slot];
     for (ArrayRef<Operation *> rest(ops); !rest.empty();) {
       size_t size = getStepSize(slot, rest, ahead);
       fill(builder, slot, rest.take_front(size));
