@@ -137,34 +137,44 @@ static bool isHeldForLibrary(Value value) {
   });
 }
 
-/// Whether the backward pass asks for hardly more than a value of the forward
-/// pass: 2 x of a square, say, or where the input of a product is 0. It would
-/// be in the kernel that makes x, and be held beside it until then.
-static bool isHardlyMore(Operation *op) {
+using Bases = llvm::DenseMap<Value, Value>;
+
+/// The value of the forward pass for hardly more than which an operator of the
+/// backward pass asks: of x for 2 x of a square, for x (1 - x) of a sigmoid, or
+/// for where the input of a product is 0. It would be in the kernel that makes
+/// x, and be held beside it until then. `bases` are those of operands that are
+/// made again themselves.
+static Value findBase(Operation *op, const Bases &bases) {
   if (nn::getPass(op) != nn::PassKind::Backward ||
       !op->hasTrait<nn::CostsALoad>() || !op->hasTrait<nn::Broadcasting>())
-    return false;
+    return {};
   Value large;
   for (Value operand : op->getOperands()) {
     if (getSize(operand) == 1 && getSize(op->getResult(0)) > 1)
       continue;
-    if (large && large != operand)
-      return false;
-    large = operand;
+    Value base = bases.lookup_or(operand, operand);
+    if (large && large != base)
+      return {};
+    large = base;
   }
   Operation *producer = large ? large.getDefiningOp() : nullptr;
-  return producer && nn::getPass(producer) == nn::PassKind::Forward &&
-         (getBits(large) <= getBits(op->getResult(0)) ||
-          isHeldForLibrary(large)) &&
-         llvm::all_of(op->getUsers(), [](Operation *user) {
-           return user->hasTrait<nn::Broadcasting>();
-         });
+  bool isHardlyMore = producer &&
+                      nn::getPass(producer) == nn::PassKind::Forward &&
+                      (getBits(large) <= getBits(op->getResult(0)) ||
+                       isHeldForLibrary(large)) &&
+                      llvm::all_of(op->getUsers(), [](Operation *user) {
+                        return user->hasTrait<nn::Broadcasting>();
+                      });
+  return isHardlyMore ? large : Value();
 }
 
 static void makeAgain(sched::StepOp step) {
+  Bases bases;
   for (Operation &op : step.getBody().front())
-    if (isHardlyMore(&op))
+    if (Value base = findBase(&op, bases)) {
       op.setAttr(sched::kAgainAttrName, UnitAttr::get(op.getContext()));
+      bases[op.getResult(0)] = base;
+    }
 }
 
 static bool isKernel(const FusionGroup &group) {

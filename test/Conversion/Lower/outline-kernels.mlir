@@ -162,6 +162,35 @@ module {
 
 // -----
 
+// So is what it asks for of several operators, if these are of one value.
+// CHECK-LABEL: func.func @step
+// CHECK: %[[H:.*]] = func.call @kernel_0(%arg0)
+// CHECK: %[[P:.*]] = sched.matmul %[[H]], %arg1
+// CHECK: %[[D:.*]] = sched.matmul %[[P]], %arg1
+// CHECK: func.call @kernel_1(%[[H]], %[[D]])
+// CHECK: func.func private @kernel_0(%arg0: tensor<4x4xf32>) -> tensor<4x4xf32>
+// CHECK: func.func private @kernel_1(
+// CHECK: nn.sub
+// CHECK: nn.mul
+// CHECK: nn.mul
+module {
+  func.func @step(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>) -> tensor<4x4xf32> {
+    %q, %e = sched.step on compute stage 0 strand 0 {
+      %one = nn.constant dense<1.0> : tensor<f32> -> tensor<f32>
+      %0 = nn.sigmoid %x {nn.pass = #nn.pass<forward>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+      %1 = sched.matmul %0, %w {batch = array<i64>, m = 4, n = 4, k = 4, strides_a = array<i64: 4, 1>, strides_b = array<i64: 4, 1>, strides_c = array<i64: 4, 1>, nn.pass = #nn.pass<forward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %2 = sched.matmul %1, %w {batch = array<i64>, m = 4, n = 4, k = 4, strides_a = array<i64: 4, 1>, strides_b = array<i64: 1, 4>, strides_c = array<i64: 4, 1>, nn.pass = #nn.pass<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %3 = nn.sub %one, %0 {nn.pass = #nn.pass<backward>} : (tensor<f32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %4 = nn.mul %0, %3 {nn.pass = #nn.pass<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %5 = nn.mul %2, %4 {nn.pass = #nn.pass<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      sched.yield %5 : tensor<4x4xf32>
+    } : tensor<4x4xf32>
+    return %q : tensor<4x4xf32>
+  }
+}
+
+// -----
+
 // A value that is returned, and read in another shape by what the backward pass
 // makes where it is read: all of it is one kernel.
 // CHECK-LABEL: func.func @step
