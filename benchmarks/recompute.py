@@ -3,12 +3,13 @@
 
     benchmarks/recompute.py [--steps gpt,llama] [--part limits] [--measure-pytorch] [--check] [--json FILE] [--figures FOLDER]
 
-Steps are planned by `--search tandem` on one rank and compiled, not run.
+Steps are planned by `--search tandem` on one rank and compiled; only those of *measured* run.
 
 * *limits*: each step without a limit and at eight limits, PyTorch's peaks among them. With dropout at those of the step
   without.
 * *regions*: models that checkpoint each block or half block themselves, without a limit.
 * *search*: CPU seconds of searches on four ranks with a limit that binds, and of Llama with 8 billion parameters on 8x8 H100.
+* *measured*: seconds of a gpt's step at three limits, predicted from a profile of this machine, and measured.
 
 *Again*: FLOPs of products that the Program computes beyond those of the step without a limit, relative to these. With
 dropout attention counts, as PyTorch decomposes it into products then. *Held*: what a rank of the Program holds.
@@ -26,6 +27,7 @@ import sys
 import tempfile
 import time
 
+import recompute_measured
 from harness import (
     BUILD,
     ROOT,
@@ -325,7 +327,12 @@ def run_search(report, steps):
         report.limit("llama 8b, 8x8, with a limit", rows[-1]["cpu_s"], LARGE_LIMIT, "s CPU")
 
 
-PARTS = {"limits": run_limits, "regions": run_regions, "search": run_search}
+PARTS = {
+    "limits": run_limits,
+    "regions": run_regions,
+    "search": run_search,
+    "measured": recompute_measured.measure,
+}
 
 
 def get_points(rows, size="peak"):

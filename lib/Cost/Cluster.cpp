@@ -249,12 +249,18 @@ void Reader::readKind(const TextNode &node, DeviceKind &kind) {
   const TextNode *rates = require(node, "rates", expected);
   if (!rates || !isMapping(*rates, expected))
     return;
+  bool hasType = false;
   for (size_t i = 0; i < rates->items.size(); ++i) {
     auto &[type, rate] = kind.rates.emplace_back();
     type = rates->keys[i];
-    checkType(rates->keyPlaces[i], type);
+    bool isOfType = type != kAttentionRate && type != kFusedRate;
+    hasType |= isOfType;
+    if (isOfType)
+      checkType(rates->keyPlaces[i], type);
     readRate(rates->items[i], rate);
   }
+  if (!hasType)
+    fail(rates->place, "no rate of a data type", expected);
 }
 
 void Reader::readKinds(const TextNode &node) {

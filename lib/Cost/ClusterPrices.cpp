@@ -33,15 +33,34 @@ static double getEfficiency(const ComputeRate &rate, double flops) {
   return table.back().second;
 }
 
-static const ComputeRate &getRate(const DeviceKind &kind,
-                                  std::string_view type) {
-  const ComputeRate *lowest = &kind.rates.front().second;
-  for (const auto &[name, rate] : kind.rates) {
-    if (name == type)
-      return rate;
-    if (rate.peak < lowest->peak)
+static constexpr std::string_view kMatmul = "nn.matmul";
+
+std::string_view tandem::cost::getRateName(std::string_view op) {
+  if (op.starts_with("nn.attention"))
+    return kAttentionRate;
+  bool isProduct =
+      op == kMatmul || op == "nn.conv" || op.starts_with("nn.conv_");
+  return isProduct ? "" : kFusedRate;
+}
+
+static const ComputeRate *findRate(const DeviceKind &kind,
+                                   std::string_view name) {
+  for (const auto &[own, rate] : kind.rates)
+    if (own == name)
+      return &rate;
+  return nullptr;
+}
+
+static const ComputeRate &getRate(const DeviceKind &kind, std::string_view type,
+                                  std::string_view op) {
+  for (std::string_view name : {getRateName(op), type})
+    if (const ComputeRate *rate = findRate(kind, name))
+      return *rate;
+  const ComputeRate *lowest = nullptr;
+  for (const auto &[name, rate] : kind.rates)
+    if (name != kAttentionRate && name != kFusedRate &&
+        (!lowest || rate.peak < lowest->peak))
       lowest = &rate;
-  }
   return *lowest;
 }
 
@@ -67,7 +86,7 @@ std::string tandem::cost::describeMissingHost(const Cluster &cluster) {
 
 double tandem::cost::getPeakRate(const DeviceKind &kind,
                                  std::string_view type) {
-  return getRate(kind, type).peak;
+  return getRate(kind, type, kMatmul).peak;
 }
 
 double tandem::cost::getComputeSeconds(const Cluster &cluster,
@@ -80,7 +99,7 @@ double tandem::cost::getComputeSeconds(const Cluster &cluster,
       return measured.seconds;
   double slowest = 0;
   for (const DeviceKind &kind : cluster.kinds) {
-    const ComputeRate &rate = getRate(kind, type);
+    const ComputeRate &rate = getRate(kind, type, op);
     double work = flops / (rate.peak * getEfficiency(rate, flops));
     double transfer = bytes / kind.memoryBandwidth;
     slowest = std::max(slowest, std::max(work, transfer) + kind.overhead);

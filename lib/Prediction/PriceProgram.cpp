@@ -32,6 +32,20 @@ std::string findMissingHost(const Program &program, const Cluster &cluster) {
   return "";
 }
 
+PricedWork workOf(const Command &command) {
+  if (const auto *op = std::get_if<Attention>(&command.operation))
+    return {"nn.attention", elementName(op->type)};
+  if (const auto *op = std::get_if<Convolution>(&command.operation))
+    return {"nn.conv", elementName(op->type)};
+  const auto *gemm = std::get_if<Gemm>(&command.operation);
+  if (!gemm)
+    return {"", "f32"};
+  std::vector<int64_t> loops = {gemm->m, gemm->n, gemm->k};
+  if (int64_t batch = numElements(gemm->batch); batch != 1)
+    loops.insert(loops.begin(), batch);
+  return {"nn.matmul", elementName(gemm->inputType), std::move(loops)};
+}
+
 double priceComputation(const Program &program, const Cluster &cluster,
                         const Command &command) {
   if (isHostCopy(program, command))
@@ -40,17 +54,9 @@ double priceComputation(const Program &program, const Cluster &cluster,
         static_cast<double>(std::get<Copy>(command.operation).source.bytes));
   auto flops = static_cast<double>(command.flops);
   auto bytes = static_cast<double>(command.bytes);
-  if (const auto *attention = std::get_if<Attention>(&command.operation))
-    return getComputeSeconds(cluster, elementName(attention->type), flops,
-                             bytes);
-  const auto *gemm = std::get_if<Gemm>(&command.operation);
-  if (!gemm)
-    return getComputeSeconds(cluster, "f32", flops, bytes);
-  std::vector<int64_t> loops = {gemm->m, gemm->n, gemm->k};
-  if (int64_t batch = numElements(gemm->batch); batch != 1)
-    loops.insert(loops.begin(), batch);
-  return getComputeSeconds(cluster, elementName(gemm->inputType), flops, bytes,
-                           "nn.matmul", loops);
+  PricedWork work = workOf(command);
+  return getComputeSeconds(cluster, work.type, flops, bytes, work.op,
+                           work.loops);
 }
 
 static Change getChange(CollectiveKind kind) {

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "calibrate.h"
 #include "options.h"
 #include "price.h"
 #include "profile.h"
@@ -14,6 +15,8 @@
 static tandem::rt::Status run(const tandem::profile::Options &options) {
   if (!options.show.empty())
     return show(options);
+  if (!options.calibrate.empty())
+    return calibrate(options);
   return options.price.empty() ? profile(options) : price(options);
 }
 

@@ -19,6 +19,8 @@ const char *usage() {
   return R"(usage: tandem-profile [-o CLUSTER.yaml] [options]
        tandem-profile --show CLUSTER.yaml [--mesh data=8,model=8] [--set KEY=VALUE]
        tandem-profile --price PROGRAM.tdm --cluster CLUSTER.yaml -o TIMES.json
+       tandem-profile --calibrate PROGRAM.tdm --times TIMES.json
+                      --cluster CLUSTER.yaml -o CALIBRATED.yaml
 
 Measures this machine with all ranks at work and writes a cluster file: rates of
 matrix products, memory bandwidth, overhead, collectives, and the slow-down of
@@ -41,7 +43,11 @@ writes the file.
   --mesh AXES      --show: the mesh to price (one axis over all devices)
   --price FILE     measure nothing; write the seconds of a Program's commands,
                    priced by --cluster, as input for tandem-run --times
-  --cluster FILE   --price: the cluster file
+  --calibrate FILE  measure nothing; write the cluster file of --cluster with
+                   rates, and bandwidth of memory, by what the commands of a
+                   Program took on this machine
+  --times FILE     --calibrate: these seconds, by tandem-run --save-times
+  --cluster FILE   --price, --calibrate: the cluster file
   --set KEY=VALUE  --show, --price: replace a value of the file, such as
                    'link.network.bandwidth=25 Gbit/s'; may be repeated
   --help           print this text
@@ -62,6 +68,10 @@ static Status parseOne(Arguments &arguments, Options &options) {
     return arguments.takeValue(options.computation);
   if (name == "--price")
     return arguments.takeValue(options.price);
+  if (name == "--calibrate")
+    return arguments.takeValue(options.calibrate);
+  if (name == "--times")
+    return arguments.takeValue(options.times);
   if (name == "--cluster")
     return arguments.takeValue(options.cluster);
   if (name == "--mesh")
@@ -98,10 +108,12 @@ static Status checkDevice(const std::string &device) {
 
 static Status check(const Options &options) {
   bool prices = !options.price.empty(), shows = !options.show.empty();
+  bool calibrates = !options.calibrate.empty();
   if (Status status = checkDevice(options.device); !status.ok())
     return status;
-  if (prices && shows)
-    return Status::error("--price beside --show, expected one of the two");
+  if (prices + shows + calibrates > 1)
+    return Status::error(
+        "two of --price, --show and --calibrate, expected one of them");
   if (shows && !options.output.empty() && !options.mesh.empty())
     return Status::error("--mesh beside --show with -o, which writes a cluster "
                          "file; expected one of the two");
@@ -112,8 +124,13 @@ static Status check(const Options &options) {
         "--set stands with --show and --price only, see --help");
   if (prices && (options.cluster.empty() || options.output.empty()))
     return Status::error("--price needs --cluster and -o, see --help");
-  if (!prices && !options.cluster.empty())
-    return Status::error("--cluster stands with --price only, see --help");
+  if (calibrates && (options.cluster.empty() || options.times.empty()))
+    return Status::error("--calibrate needs --times and --cluster, see --help");
+  if (!calibrates && !options.times.empty())
+    return Status::error("--times stands with --calibrate only, see --help");
+  if (!prices && !calibrates && !options.cluster.empty())
+    return Status::error(
+        "--cluster stands with --price and --calibrate only, see --help");
   return Status::success();
 }
 

@@ -28,6 +28,8 @@ struct Options {
 
   std::string computation;         ///< Whose devices to take; empty: measure.
   std::string price;               ///< The Program to price instead.
+  std::string calibrate;           ///< The Program to calibrate by instead.
+  std::string times;               ///< What its commands took.
   std::string cluster;             ///< With what prices.
   std::string show;                ///< Print the prices of this file instead.
   std::string mesh;                ///< `data=8,model=8`; one axis if empty.

@@ -64,7 +64,7 @@ static void print(const Cluster &cluster, const DeviceKind &kind) {
     std::printf("  %-4s", type.c_str());
     for (double flops : works)
       std::printf("  %.0e FLOP %10.2f us", flops,
-                  getComputeSeconds(alone, type, flops, 0) * 1e6);
+                  getComputeSeconds(alone, type, flops, 0, "nn.matmul") * 1e6);
     std::printf("\n");
   }
 }

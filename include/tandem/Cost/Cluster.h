@@ -64,7 +64,8 @@ struct ComputeRate {
 struct DeviceKind {
   std::string name;
   /// By data type, as MLIR writes it: `f32`, `bf16`. A type without an entry is
-  /// computed at the lowest peak among the entries.
+  /// computed at the lowest peak among those of types. `attention` and `fused`,
+  /// where they stand, are those of attention and of fused kernels.
   std::vector<std::pair<std::string, ComputeRate>> rates;
   int64_t memorySize = 0;     // B
   int64_t memoryReserved = 0; // B, not for tensors
@@ -180,11 +181,19 @@ std::string print(const Cluster &cluster);
 bool priceMesh(const Cluster &cluster, std::vector<Axis> &axes,
                std::string &error);
 
+/// Rates that stand beside those of data types.
+inline constexpr std::string_view kAttentionRate = "attention";
+inline constexpr std::string_view kFusedRate = "fused";
+
+/// The rate of an operator, `nn.add`, that goes before that of its type:
+/// `attention`, `fused`, or empty for products and convolutions.
+std::string_view getRateName(std::string_view op);
+
 /// Seconds of an operator on one device: the measured time of its name, type
 /// and shape if there is one, else max(flops / rate, bytes / bandwidth) +
 /// overhead. `bytes` are those read and written.
 double getComputeSeconds(const Cluster &cluster, std::string_view type,
-                         double flops, double bytes, std::string_view op = "",
+                         double flops, double bytes, std::string_view op,
                          std::span<const int64_t> shape = {});
 
 /// Seconds of a copy of so many bytes between a device and its host, over the

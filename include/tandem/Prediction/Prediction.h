@@ -26,6 +26,14 @@
 
 namespace tandem {
 
+/// By what a command that computes is priced: an operator (empty: a fused
+/// kernel), a data type, and the loops of a product (`cost::MeasuredOperator`).
+struct PricedWork {
+  std::string_view op, type;
+  std::vector<int64_t> loops = {};
+};
+PricedWork workOf(const rt::Command &command);
+
 /// The seconds of all commands of a Program, a table that tandem-run --times
 /// and tandem-trace take. `hash` is that of its bytes. An error if the cluster
 /// has not as many devices as the Program has ranks.

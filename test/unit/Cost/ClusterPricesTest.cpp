@@ -216,12 +216,35 @@ TEST(ClusterPricesTest, MeasuredLinesAreNeverNegative) {
 TEST(ClusterPricesTest, ComputationIsARoofline) {
   Cluster cluster = read("v100-8x8");
   // 4.1448e12 FLOP take a second and one launch; 900 GB as well.
-  EXPECT_NEAR(getComputeSeconds(cluster, "f32", 15.7e12 * 0.264, 1e9), 1 + 5e-6,
-              1e-9);
-  EXPECT_NEAR(getComputeSeconds(cluster, "f32", 1e9, 900e9), 1 + 5e-6, 1e-9);
-  EXPECT_NEAR(getComputeSeconds(cluster, "f32", 0, 0), 5e-6, 1e-15);
+  EXPECT_NEAR(
+      getComputeSeconds(cluster, "f32", 15.7e12 * 0.264, 1e9, "nn.matmul"),
+      1 + 5e-6, 1e-9);
+  EXPECT_NEAR(getComputeSeconds(cluster, "f32", 1e9, 900e9, "nn.matmul"),
+              1 + 5e-6, 1e-9);
+  EXPECT_NEAR(getComputeSeconds(cluster, "f32", 0, 0, "nn.matmul"), 5e-6,
+              1e-15);
   // No rate for bf16: the lowest one, that of f64.
-  EXPECT_NEAR(getComputeSeconds(cluster, "bf16", 3.9e12, 0), 1 + 5e-6, 1e-9);
+  EXPECT_NEAR(getComputeSeconds(cluster, "bf16", 3.9e12, 0, "nn.matmul"),
+              1 + 5e-6, 1e-9);
+}
+
+TEST(ClusterPricesTest, attentionAndFusedKernelsMayHaveRates) {
+  Cluster cluster = read("v100-8x8");
+  auto of = [&](std::string_view op) {
+    return getComputeSeconds(cluster, "f32", 1e12, 0, op) - 5e-6;
+  };
+  double product = of("nn.matmul");
+  EXPECT_EQ(of("nn.attention"), product);
+  EXPECT_EQ(of("nn.add"), product);
+  cluster.kinds[0].rates.push_back({"attention", {1e12, {}}});
+  cluster.kinds[0].rates.push_back({"fused", {1e11, {}}});
+  EXPECT_NEAR(of("nn.attention_backward"), 1, 1e-9);
+  EXPECT_NEAR(of("nn.add"), 10, 1e-9);
+  EXPECT_EQ(of("nn.matmul"), product);
+  EXPECT_EQ(of("nn.conv"), product);
+  // A type without a rate takes the lowest one of types.
+  EXPECT_NEAR(getComputeSeconds(cluster, "bf16", 3.9e12, 0, "nn.matmul"),
+              1 + 5e-6, 1e-9);
 }
 
 TEST(ClusterPricesTest, EfficiencyBySize) {
@@ -229,7 +252,7 @@ TEST(ClusterPricesTest, EfficiencyBySize) {
   cluster.kinds[0].overhead = 0;
   cluster.kinds[0].rates = {{"f32", {1e12, {{1e6, 0.2}, {1e8, 0.8}}}}};
   auto getRate = [&](double flops) {
-    return flops / getComputeSeconds(cluster, "f32", flops, 0);
+    return flops / getComputeSeconds(cluster, "f32", flops, 0, "nn.matmul");
   };
   EXPECT_NEAR(getRate(1e3), 0.2e12, 1);
   EXPECT_NEAR(getRate(1e6), 0.2e12, 1);
@@ -247,8 +270,10 @@ TEST(ClusterPricesTest, SlowestKindDecidesForEachOperator) {
   other.memorySize = 16e9;
   other.memoryReserved = 1e9;
   cluster.kinds.push_back(other);
-  EXPECT_NEAR(getComputeSeconds(cluster, "f32", 2e12, 0), 1 + 5e-6, 1e-9);
-  EXPECT_NEAR(getComputeSeconds(cluster, "f32", 0, 900e9), 1 + 5e-6, 1e-9);
+  EXPECT_NEAR(getComputeSeconds(cluster, "f32", 2e12, 0, "nn.matmul"), 1 + 5e-6,
+              1e-9);
+  EXPECT_NEAR(getComputeSeconds(cluster, "f32", 0, 900e9, "nn.matmul"),
+              1 + 5e-6, 1e-9);
   SearchProblem problem;
   setLimits(cluster, problem);
   EXPECT_EQ(problem.memoryLimit, 15000000000);
