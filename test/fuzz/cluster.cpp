@@ -32,6 +32,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzz::expectError(error);
   for (const DeviceKind &kind : cluster->kinds)
     for (const auto &[type, rate] : kind.rates)
-      getComputeSeconds(*cluster, type, 1e9, 1e6);
+      getComputeSeconds(*cluster, type, 1e9, 1e6, "nn.matmul");
   return 0;
 }
