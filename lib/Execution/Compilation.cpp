@@ -306,6 +306,14 @@ LogicalResult Compilation::emit() {
   return pipe ? cutSums() : success();
 }
 
+/// By rank; without limits everything does.
+static bool holdsAtMost(const rt::Program &program, ArrayRef<int64_t> limits) {
+  for (auto [rank, limit] : llvm::enumerate(limits))
+    if (rt::heldBytes(program, rank) > limit)
+      return false;
+  return true;
+}
+
 /// Into pieces of the size that is given, or else of that which is predicted to
 /// be best.
 LogicalResult Compilation::cutSums() {
@@ -315,9 +323,13 @@ LogicalResult Compilation::cutSums() {
   if (!hasSums(program))
     return success();
   if (bytes < 0 && options.triesSumPieces && !unordered.isWeighed) {
+    FailureOr<std::vector<int64_t>> limits = getLimitsOfPipe();
+    if (failed(limits))
+      return failure();
     std::string why;
     sumPiece = chooseSumPiece(
-        program, options.cluster, [this] { return endsSearch(); }, why);
+        program, options.cluster, [this] { return endsSearch(); },
+        [&](const rt::Program &cut) { return holdsAtMost(cut, *limits); }, why);
     if (!why.empty())
       return fail(why);
   }

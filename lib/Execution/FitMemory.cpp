@@ -37,6 +37,9 @@ LogicalResult Compilation::keepSource(const Stage *first) {
   auto step = module->lookupSymbol<func::FuncOp>("step");
   if (first->name != "import" || !step)
     return success();
+  error = findMissingPin(options);
+  if (!error.empty())
+    return failure();
   markStored(options, step);
   ofStages.hostMemory = findHostLimit(options, step, pipe.has_value(), error);
   ofStages.recompute |= llvm::any_of(options.pins, [&](StringRef pin) {

@@ -38,23 +38,33 @@ static bool hasHostValues(const std::string &planFile) {
   return text && StringRef(*text).contains(" nn.either: host ");
 }
 
-/// The pins of the options, and those under which given plans were found.
-static std::vector<std::string> listPins(const CompileOptions &options) {
-  std::vector<std::string> pins = options.pins;
-  for (const std::string &file : {options.planFile, options.start}) {
-    std::string error;
-    auto text = file.empty() ? std::nullopt : readTextFile(file, error);
-    std::string lines = text.value_or("");
-    for (StringRef line : llvm::split(lines, '\n'))
-      if (line.consume_front("pins "))
-        for (StringRef pin : llvm::split(line, ';'))
-          pins.push_back(pin.trim().str());
-  }
+/// Those under which the plan of a file was found.
+static std::vector<std::string> listPins(const std::string &planFile) {
+  std::vector<std::string> pins;
+  std::string error;
+  auto text = planFile.empty() ? std::nullopt : readTextFile(planFile, error);
+  std::string lines = text.value_or("");
+  for (StringRef line : llvm::split(lines, '\n'))
+    if (line.consume_front("pins "))
+      for (StringRef pin : llvm::split(line, ';'))
+        pins.push_back(pin.trim().str());
   return pins;
 }
 
+std::string tandem::findMissingPin(const CompileOptions &options) {
+  for (const std::string &pin : listPins(options.start))
+    if (StringRef(pin).starts_with("parameter:") &&
+        StringRef(pin).ends_with(":host") &&
+        !llvm::is_contained(options.pins, pin))
+      return "plan '" + options.start + "' has the pin '" + pin +
+             "', and this run has not: expected it here, too, since parameters "
+             "on the host are read by other operators";
+  return "";
+}
+
 void tandem::markStored(const CompileOptions &options, func::FuncOp step) {
-  std::vector<std::string> pins = listPins(options);
+  std::vector<std::string> pins = listPins(options.planFile);
+  llvm::append_range(pins, options.pins);
   Builder builder(step.getContext());
   for (unsigned i = 0; i < step.getNumArguments(); ++i) {
     DictionaryAttr attributes = step.getArgAttrDict(i);

@@ -25,6 +25,10 @@ int64_t findHostLimit(const CompileOptions &options, mlir::func::FuncOp step,
 /// the options say so by pins, or a plan file that they name.
 void markStored(const CompileOptions &options, mlir::func::FuncOp step);
 
+/// One line, if a plan to start from has a pin of such parameters that the
+/// options have not; else nothing.
+std::string findMissingPin(const CompileOptions &options);
+
 /// What a Program takes too much of the host.
 struct HostExcess {
   /// Of the rank that takes most: bytes over the limit, 0 or less if it takes

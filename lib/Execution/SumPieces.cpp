@@ -63,7 +63,7 @@ static std::string describe(const Trial &best, const std::vector<Trial> &all) {
 std::optional<SumPiece> chooseSumPiece(const rt::Program &program,
                                        const std::string &path,
                                        llvm::function_ref<bool()> ends,
-                                       std::string &error) {
+                                       FitsProgram fits, std::string &error) {
   // What is not shorter by so much is not worth it.
   constexpr double kWorth = 1e-3;
   constexpr int kMaxWorse = 2;
@@ -75,7 +75,10 @@ std::optional<SumPiece> chooseSumPiece(const rt::Program &program,
   Trial best = all.front();
   int worse = 0;
   for (int64_t bytes : getSizes(largest)) {
-    auto seconds = predict(cutSums(program, bytes), path, error);
+    rt::Program cut = cutSums(program, bytes);
+    if (!fits(cut))
+      continue;
+    auto seconds = predict(cut, path, error);
     if (!seconds)
       return std::nullopt;
     all.push_back({bytes, *seconds});

@@ -20,6 +20,8 @@
 
 namespace tandem {
 
+using FitsProgram = llvm::function_ref<bool(const rt::Program &)>;
+
 struct SumPiece {
   /// 0: sums are sent whole.
   int64_t bytes = 0;
@@ -31,10 +33,12 @@ struct SumPiece {
 /// to be shortest on the cluster of the file at `path`: whole sums, or one of
 /// 1, 2, 5, 10, ... bytes, as long as smaller ones help. None where no sum can
 /// be cut, or with one line in `error`. The best so far once `ends` says so.
+/// Pieces of a reduce-scatter lie side by side in room of their own: a cut
+/// Program that `fits` refuses is no choice.
 std::optional<SumPiece> chooseSumPiece(const rt::Program &program,
                                        const std::string &path,
                                        llvm::function_ref<bool()> ends,
-                                       std::string &error);
+                                       FitsProgram fits, std::string &error);
 
 } // namespace tandem
 

@@ -161,3 +161,14 @@ def test_what_does_not_work_is_said():
         tandem.CompileError, match=r"'parameter:none\*' matches no parameter; close names are '0"
     ):
         compiled(pins=[tandem.pin("parameter:none*", "host")])
+
+
+def test_a_plan_to_start_from_says_what_it_stores(tmp_path):
+    how = dict(mesh="data=2", search="tandem")
+    step, _ = compiled(**how, **STORED)
+    file = tmp_path / "start.plan"
+    file.write_text(step.compiled.plan)
+    with pytest.raises(
+        tandem.CompileError, match=r"start.plan' has the pin 'parameter:\*:host', and this run"
+    ):
+        compiled(start=str(file), **how)

@@ -45,6 +45,16 @@ TEST(Trace, HiddenShareCountsOverlapWithOwnComputation) {
   trace.events = {
       {0, 1, 0, 0, 100, 200}, {0, 0, 0, 0, 120, 130}, {0, 0, 0, 0, 150, 180}};
   EXPECT_DOUBLE_EQ(hiddenShare(b.get(), trace), 0.4);
+  // A copy between device and host hides nothing; one that puts pieces of a sum
+  // together communicates.
+  Copy copy{b.slice(b.argument(x), 0, 4), b.arena(0, 4)};
+  uint32_t host = b.addQueue(QueueRole::Copy, "copy");
+  b.add({.name = "from_host", .queue = host}, copy);
+  b.add({.name = "piece", .queue = kComm}, copy);
+  trace.events.push_back({0, 2, 0, 0, 100, 200});
+  EXPECT_DOUBLE_EQ(hiddenShare(b.get(), trace), 0.4);
+  trace.events.push_back({0, 3, 0, 0, 200, 300});
+  EXPECT_DOUBLE_EQ(hiddenShare(b.get(), trace), 0.2);
 }
 
 /// Most memory that this process ever had, in bytes.

@@ -138,10 +138,14 @@ void Analyser::fill(RankStep &rank,
     ++count;
     rank.queues[command.queue].push_back(event);
     Interval span(event->begin, event->end);
-    bool copies = timeline.head.queues[command.queue].role == QueueRole::Copy;
-    if (command.role == CommandRole::Compute)
-      (copies ? rank.copying : rank.computing).push_back(span);
-    else if (command.role == CommandRole::Communicate)
+    QueueRole queue = timeline.head.queues[command.queue].role;
+    bool works = command.role == CommandRole::Compute;
+    // Pieces of a sum are put together on its queue.
+    if (works && queue == QueueRole::Compute)
+      rank.computing.push_back(span);
+    else if (works && queue == QueueRole::Copy)
+      rank.copying.push_back(span);
+    else if (works || command.role == CommandRole::Communicate)
       rank.communicating.push_back(span);
   }
   uint32_t program = timeline.head.rankToProgram[size_t(rank.rank)];

@@ -26,11 +26,16 @@ std::map<int64_t, HiddenTime> hiddenTimes(const Program &program,
   std::map<int64_t, Busy> ranks;
   for (const TraceEvent &event : trace.events) {
     uint32_t own = program.rankToProgram[size_t(event.rank)];
-    CommandRole role = roleOf(*listings[own][event.command]);
+    const Command &command = *listings[own][event.command];
+    CommandRole role = roleOf(command);
+    QueueRole queue = program.queues[command.queue].role;
+    bool works = role == CommandRole::Compute;
     Busy &busy = ranks[event.rank];
-    if (role == CommandRole::Compute)
+    // As reports count (trace/analysis.cpp).
+    if (works && queue == QueueRole::Compute)
       busy.computation.push_back({event.begin, event.end});
-    else if (role == CommandRole::Communicate)
+    else if (role == CommandRole::Communicate ||
+             (works && queue == QueueRole::Communication))
       busy.communication.push_back({event.begin, event.end});
   }
   std::map<int64_t, HiddenTime> result;

@@ -8,9 +8,9 @@ times, calibrated, before = (
     for path in sys.argv[1:]
 )
 ratio = sum(calibrated) / sum(times)
-assert abs(ratio - 1) < 0.02, ratio
+assert abs(ratio - 1) < 0.1, ratio
 far = [(a, b) for a, b in zip(calibrated, times, strict=True) if not 0.5 <= a / b <= 2]
-assert sum(b for _, b in far) < 0.05 * sum(times), far
+assert not far, far
 print(
     "as long as those of the other cluster, each within a factor of 2; before,"
     f" {sum(times) / sum(before):.0f} times shorter"

@@ -25,6 +25,8 @@ namespace {
 struct Sample {
   double flops = 0, bytes = 0;
   double seconds = 0; // without overhead
+
+  double getBandwidth() const { return bytes / seconds; }
 };
 /// By the name of a rate.
 using Samples = std::map<std::string, std::vector<Sample>, std::less<>>;
@@ -38,16 +40,15 @@ struct Roofline {
 };
 } // namespace
 
-static bool isHostCopy(const Program &program, const Command &command) {
-  return program.queues[command.queue].role == QueueRole::Copy;
-}
-
+/// Of commands that take longer than the overhead.
 static Samples takeSamples(const Program &program, const CommandTimes &times,
                            double overhead) {
   Samples samples;
   for (size_t i = 0; i < program.rankPrograms.size(); ++i)
     for (const Command *command : program.rankPrograms[i].listing()) {
-      if (!isComputation(*command) || isHostCopy(program, *command))
+      // Copies of other queues have links of their own.
+      if (!isComputation(*command) ||
+          program.queues[command->queue].role != QueueRole::Compute)
         continue;
       PricedWork work = workOf(*command);
       std::string_view name = cost::getRateName(work.op);
@@ -74,23 +75,28 @@ static ComputeRate &getRate(DeviceKind &kind, const std::string &name) {
 /// By about as many FLOP: the rate that all of them reach together.
 static ComputeRate fitRate(const std::vector<Sample> &samples) {
   constexpr double step = 4;
-  std::map<int, Sample> sums;
+  struct Bin {
+    double flops = 0, seconds = 0;
+    double logFlops = 0; // weighted by seconds
+    double getRate() const { return flops / seconds; }
+  };
+  std::map<int, Bin> bins;
   for (const Sample &sample : samples) {
     if (sample.flops < 1)
       continue;
-    Sample &sum =
-        sums[static_cast<int>(std::log(sample.flops) / std::log(step))];
-    sum.flops += sample.flops;
-    sum.bytes += std::log(sample.flops) * sample.seconds;
-    sum.seconds += sample.seconds;
+    double logFlops = std::log(sample.flops);
+    Bin &bin = bins[static_cast<int>(logFlops / std::log(step))];
+    bin.flops += sample.flops;
+    bin.seconds += sample.seconds;
+    bin.logFlops += logFlops * sample.seconds;
   }
   ComputeRate rate;
-  for (const auto &[bin, sum] : sums)
-    rate.peak = std::max(rate.peak, sum.flops / sum.seconds);
-  for (const auto &[bin, sum] : sums)
+  for (const auto &[number, bin] : bins)
+    rate.peak = std::max(rate.peak, bin.getRate());
+  for (const auto &[number, bin] : bins)
     rate.efficiency.push_back(
-        {roundDigits(std::exp(sum.bytes / sum.seconds)),
-         std::min(1.0, roundDigits(sum.flops / sum.seconds / rate.peak))});
+        {roundDigits(std::exp(bin.logFlops / bin.seconds)),
+         std::min(1.0, roundDigits(bin.getRate() / rate.peak))});
   rate.peak = roundDigits(rate.peak);
   return rate;
 }
@@ -104,28 +110,34 @@ static double getError(const std::vector<Sample> &kernels,
   return error;
 }
 
-/// Tries rates and bandwidths in steps of an eighth.
-static Roofline fitRoofline(const std::vector<Sample> &kernels,
-                            double bandwidth) {
+/// Tries rates and bandwidths in steps of an eighth, the largest first: what
+/// binds no kernel stays large. `least`: products are priced by the bandwidth,
+/// too, and reached it.
+static Roofline fitRoofline(const std::vector<Sample> &kernels, double least) {
   constexpr double step = 1.125;
-  std::vector<double> rates;
-  for (const Sample &sample : kernels)
-    if (sample.flops > 0)
-      rates.push_back(sample.flops / sample.seconds);
-  Roofline best;
-  double least = INFINITY;
-  auto [low, high] = std::minmax_element(rates.begin(), rates.end());
-  for (double rate = *low; rate <= *high * step; rate *= step)
-    for (double tried = bandwidth / 16; tried < bandwidth * 16; tried *= step)
-      if (double error = getError(kernels, {rate, tried}); error < least)
-        least = error, best = {rate, tried};
-  double priced = 0, measured = 0;
+  double most = least, low = INFINITY, high = 0;
   for (const Sample &sample : kernels) {
-    priced += best.getSeconds(sample);
-    measured += sample.seconds;
+    most = std::max(most, sample.getBandwidth());
+    double rate = sample.flops / sample.seconds;
+    low = std::min(low, rate > 0 ? rate : low);
+    high = std::max(high, rate);
   }
-  double factor = priced / measured;
-  return {best.rate * factor, best.bandwidth * factor};
+  Roofline best{high, most};
+  double error = getError(kernels, best);
+  for (double rate = high; rate > low / step; rate /= step)
+    for (double tried = most; tried >= least && tried > most / 1e6;
+         tried /= step)
+      if (double own = getError(kernels, {rate, tried}); own < error)
+        error = own, best = {rate, tried};
+  return best;
+}
+
+static double getMostBandwidth(const Samples &samples) {
+  double most = 0;
+  for (const auto &[name, own] : samples)
+    for (const Sample &sample : own)
+      most = std::max(most, sample.getBandwidth());
+  return most;
 }
 
 static void calibrate(DeviceKind &kind, Samples samples) {
@@ -136,7 +148,7 @@ static void calibrate(DeviceKind &kind, Samples samples) {
     return sample.bytes < 1 && sample.flops < 1;
   });
   if (std::ranges::any_of(kernels, [](auto &each) { return each.flops > 0; })) {
-    Roofline fused = fitRoofline(kernels, kind.memoryBandwidth);
+    Roofline fused = fitRoofline(kernels, getMostBandwidth(samples));
     getRate(kind, std::string(cost::kFusedRate)) = {roundDigits(fused.rate),
                                                     {}};
     kind.memoryBandwidth = roundDigits(fused.bandwidth);
@@ -151,6 +163,10 @@ static void calibrate(DeviceKind &kind, Samples samples) {
 //===----------------------------------------------------------------------===//
 
 Status calibrate(const Options &options) {
+  if (Status status = checkClusterOutput(
+          options.output, {options.calibrate, options.times, options.cluster});
+      !status.ok())
+    return status;
   Expected<Bytes> bytes = readFile(options.calibrate);
   if (!bytes.ok())
     return bytes.status();
@@ -172,10 +188,18 @@ Status calibrate(const Options &options) {
                          std::to_string(cluster->kinds.size()) +
                          " kinds of devices, expected one");
   DeviceKind &kind = cluster->kinds.front();
-  calibrate(kind, takeSamples(*program, *times, kind.overhead));
+  Samples samples = takeSamples(*program, *times, kind.overhead);
+  if (samples.empty())
+    return Status::error(options.times +
+                         ": found no command that takes longer than the "
+                         "overhead of '" +
+                         options.cluster + "', expected seconds of a step");
+  calibrate(kind, std::move(samples));
+  std::string from = times->from;
+  std::ranges::replace(from, '\n', ' ');
   return writeCluster("# Rates and bandwidth of memory by tandem-profile "
                       "--calibrate: " +
-                          times->from + ".\n" + print(*cluster),
+                          from + ".\n" + print(*cluster),
                       options.output);
 }
 

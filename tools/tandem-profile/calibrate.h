@@ -18,8 +18,9 @@ namespace tandem::profile {
 /// * products and convolutions by data type, and attention: the efficiency of
 ///   all those of about as many FLOP, factor 4, together;
 /// * fused kernels: a rate and a bandwidth with the least sum of |log(priced /
-///   measured)|, weighted by seconds; then both by one factor, so that the
-///   seconds of all kernels are right.
+///   measured)|, weighted by seconds, and a bandwidth that products reached.
+///
+/// Commands that take no longer than the file's overhead do not count.
 ///
 /// The cluster has one kind of devices. What the Program has no commands of
 /// stays as it is.

@@ -273,6 +273,11 @@ static const rt::FileKind kClusterFile{
       return cost::parseCluster(std::string(begin), "", ignored).has_value();
     }};
 
+Status checkClusterOutput(const std::string &path,
+                          const std::vector<std::string> &inputs) {
+  return rt::checkOutput(path, kClusterFile, inputs);
+}
+
 Status writeCluster(const std::string &text, const std::string &path) {
   std::string error;
   if (!cost::parseCluster(text, "cluster", error))
@@ -325,8 +330,7 @@ static Status profileTo(const Options &options, const std::string &path) {
 
 Status profile(const Options &options) {
   // Known before minutes of measuring; what is there stays until then.
-  if (Status status =
-          rt::checkOutput(options.output, kClusterFile, {options.computation});
+  if (Status status = checkClusterOutput(options.output, {options.computation});
       !status.ok())
     return status;
   return profileTo(options, options.output);

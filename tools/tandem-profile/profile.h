@@ -16,6 +16,10 @@ namespace tandem::profile {
 /// does.
 rt::Status profile(const Options &options);
 
+/// Whether a cluster file may be written there, which is none of `inputs`.
+rt::Status checkClusterOutput(const std::string &path,
+                              const std::vector<std::string> &inputs);
+
 /// Writes a cluster file, to standard output without a path.
 rt::Status writeCluster(const std::string &text, const std::string &path);
 

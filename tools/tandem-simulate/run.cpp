@@ -56,6 +56,12 @@ Status run(const Options &options) {
     if (!times.ok())
       return times.status();
     table = std::move(*times);
+    Expected<Program> program = loadProgram(*bytes);
+    if (!program.ok())
+      return program.status();
+    Status status = checkTimes(*program, programHash(*bytes), table);
+    if (!status.ok())
+      return Status::error(options.times + ": " + status.message());
   }
   Expected<SimulationReport> report =
       simulateProgram(text, options.cluster, options.simulation,

@@ -72,7 +72,7 @@ struct SimulationReport {
 
 /// Simulates steps of a Program, the bytes of a .tdm file, on the cluster of
 /// the file at `cluster`, or else on a laptop. With `times` commands that
-/// compute take what it says; an error if it is not the Program's.
+/// compute take what it says: it is the Program's (`rt::checkTimes`).
 rt::Expected<SimulationReport>
 simulateProgram(std::string_view bytes, const std::string &cluster,
                 const rt::SimulationOptions &options,

@@ -301,8 +301,9 @@ LogicalResult FormStepsPass::runOnStep(func::FuncOp step) {
     if (llvm::none_of(ops, nn::isHostCopy))
       continue;
     auto found = numAhead.find(slot);
-    delaySends(ops, found == numAhead.end() ? 0 : found->second);
-    if (found == numAhead.end())
+    size_t ahead = found == numAhead.end() ? 0 : found->second;
+    delaySends(ops, ahead);
+    if (ahead == 0)
       placeFetches(ops, sched::getDevice(step).fusion);
   }
   for (auto &[slot, ops] : bySlot) {

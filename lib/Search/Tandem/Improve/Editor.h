@@ -126,8 +126,12 @@ private:
     }
 
   private:
+    /// A change may cost any number of times what the kept plan costs.
     void addSeconds(double seconds) {
-      ticks += static_cast<int64_t>(seconds * ticksPerSecond + 0.5);
+      constexpr double kMost = 0x1p61;
+      ticks +=
+          static_cast<int64_t>(std::min(seconds * ticksPerSecond + 0.5, kMost));
+      ticks = std::min(ticks, static_cast<int64_t>(kMost));
     }
   };
   /// Of the plan that was kept last, before a stage: the time line, and how
