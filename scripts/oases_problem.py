@@ -20,6 +20,8 @@ computations of the last linear layer.
 """
 
 import argparse
+import math
+import re
 import sys
 
 SEQUENCE, DEVICES, HALF = 1024, 32, 2  # tokens, devices, bytes of an element
@@ -270,10 +272,10 @@ def parse_degrees(text, width):
     layers, *_, small, large = MODELS[width]
     degrees = []
     for part in text.split(","):
-        degree, _, count = part.partition("*")
-        if not (degree.isdigit() and (count or "1").isdigit()):
+        found = re.fullmatch(r"([0-9]{1,4})(?:\*([0-9]{1,4}))?", part)
+        if not found:
             fail(f"--degrees has '{part}', expected a degree and how often, such as 2*8")
-        degrees += [int(degree)] * int(count or 1)
+        degrees += [int(found[1])] * int(found[2] or 1)
     if len(degrees) != layers or not set(degrees) <= {small, large}:
         fail(f"--degrees is '{text}', expected {layers} degrees of {small} and {large}")
     return degrees
@@ -287,14 +289,21 @@ def main():
     parser.add_argument("--cluster", choices=EFFICIENCIES, required=True)
     parser.add_argument("--degrees", help="of each layer: 2*8,4*16")
     parser.add_argument("--way", choices=WAYS)
-    parser.add_argument("--splitting", type=float, default=1.0, help="of a half's computation (1)")
+    parser.add_argument("--splitting", type=float, help="of a half's computation (1)")
     parser.add_argument("-o", dest="output", help="the problem; default: standard output")
     options = parser.parse_args()
-    degrees = options.degrees and parse_degrees(options.degrees, options.width)
+    degrees = None
+    if options.degrees is not None:
+        degrees = parse_degrees(options.degrees, options.width)
     if options.way and degrees:
         fail("found --way and --degrees, expected one of them")
+    splitting = 1.0 if options.splitting is None else options.splitting
+    if not (0 < splitting < math.inf):
+        fail(f"--splitting is {splitting}, expected a positive number")
+    if not options.way and options.splitting is not None:
+        fail("--splitting stands with --way only")
     if options.way:
-        text = Step(options.width, options.cluster, options.way, options.splitting).write()
+        text = Step(options.width, options.cluster, options.way, splitting).write()
     else:
         text = problem(options.width, options.cluster, degrees)
     if not options.output:

@@ -195,6 +195,32 @@ def test_what_ranks_sum_is_not_made_again(micro):
     assert "nn.either: again 1" in step.compiled.plan
 
 
+def test_sums_of_bf16_are_not_made_again_either():
+    """What is made again is rounded as in the forward pass: its sums are the forward pass's."""
+    options = {"mesh": "model=2", "plan": "tensor-parallel", "precision": "bf16", "seed": 7}
+    losses = {}
+    for form, run in ("plain", plain), ("checkpoint", FORMS["not reentrant"]):
+        torch.manual_seed(0)
+        model = Gpt(run, 2)
+        step = tandem.compile(model, loss_fn, adam(model), batches(1)[0], **options)
+        kinds = [command.kind for command in step.program.rank_programs[0].commands]
+        assert kinds.count("all_reduce") == 4 * 2, form
+        losses[form] = [float(step(batch)) for batch in batches(3)]
+    assert losses["plain"] == pytest.approx(losses["checkpoint"], rel=1e-3)
+
+
+def test_a_wrong_stage_that_runs_ahead_is_said(tmp_path):
+    model, options = Gpt(FORMS["not reentrant"], 2), {"mesh": "model=2", "search": "tandem"}
+    plan = tandem.compile(model, loss_fn, adam(model), batches(1)[0], **options).compiled.plan
+    path = tmp_path / "plan.txt"
+    lines = plan.splitlines()
+    first = next(i for i, line in enumerate(lines) if line.startswith("stage operator"))
+    lines[first] = lines[first].split(":")[0] + ": ahead"
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(tandem.CompileError, match=rf"plan.txt', line {first + 1}: the stage that"):
+        tandem.compile(model, loss_fn, adam(model), batches(1)[0], plan=str(path))
+
+
 @pytest.mark.parametrize("mesh", ["model=2", "data=2,model=2"])
 @pytest.mark.parametrize("micro", [1, 2])
 def test_four_sums_per_layer_beside_another_axis(mesh, micro, tmp_path):

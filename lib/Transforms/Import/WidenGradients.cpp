@@ -60,10 +60,11 @@ static bool passesTerms(Operation *op) {
 }
 
 /// `value` in the wider type: by the operator that makes it, if nobody else
-/// wants its result rounded.
+/// wants its result rounded. What is made again is no gradient: it is rounded
+/// as the forward pass rounds.
 static Value widen(Value value, Operation *user, Type element) {
   Operation *op = value.getDefiningOp();
-  bool isOwn = isBackward(op) && value.hasOneUse();
+  bool isOwn = isBackward(op) && !isAgain(op) && value.hasOneUse();
   if (isOwn && (canWiden(op) || passesTerms(op))) {
     if (!canWiden(op))
       for (OpOperand &operand : op->getOpOperands())
@@ -82,7 +83,7 @@ static Value widen(Value value, Operation *user, Type element) {
 LogicalResult WidenGradientsPass::runOnStep(func::FuncOp step) {
   SmallVector<ConvertOp> conversions;
   for (auto op : step.getBody().front().getOps<ConvertOp>())
-    if (widensGradient(op))
+    if (widensGradient(op) && !isAgain(op))
       conversions.push_back(op);
   for (ConvertOp op : conversions) {
     Value wide = widen(op.getInput(), op, getElementType(op.getResult()));

@@ -7,6 +7,7 @@
 
 #include "CheckDecisions.h"
 #include "CopyUses.h"
+#include "ExtractProblem.h"
 #include <set>
 
 using namespace mlir;
@@ -41,6 +42,7 @@ private:
               unsigned before) const;
   bool isThere(const PlannedCopy &copy, unsigned stage) const;
   LogicalResult checkStages() const;
+  LogicalResult checkAhead() const;
   LogicalResult checkPlan(const PlannedCopy &copy) const;
   LogicalResult checkPath(const PlannedCopy &copy) const;
   LogicalResult checkUse(const PlannedCopy &copy) const;
@@ -73,6 +75,26 @@ LogicalResult DecisionChecker::checkStages() const {
       return emitLineError(graph, file, stage.line)
              << "a stage begins with '" << describe(graph, stage.part)
              << "' twice, expected it once";
+  return success();
+}
+
+/// What runs ahead is made again, behind the first stage.
+LogicalResult DecisionChecker::checkAhead() const {
+  if (llvm::none_of(decisions.stages,
+                    [](const StageBegin &stage) { return stage.isAhead; }))
+    return success();
+  StageNumbers stages(graph, decisions.stages);
+  std::set<unsigned> making;
+  for (auto [index, group] : llvm::enumerate(graph.getGroups().groups))
+    if (makesAgain(graph, group))
+      making.insert(stages.getOfGroup(index));
+  for (const StageBegin &stage : decisions.stages)
+    if (stage.isAhead && !(stages.get(stage.part) > 0 &&
+                           making.contains(stages.get(stage.part))))
+      return emitLineError(graph, file, stage.line)
+             << "the stage that begins with '" << describe(graph, stage.part)
+             << "' runs ahead, expected one behind the first that makes "
+                "values again";
   return success();
 }
 
@@ -254,7 +276,7 @@ LogicalResult DecisionChecker::checkPieces(const PlannedWait &wait,
 }
 
 LogicalResult DecisionChecker::run() {
-  if (failed(checkStages()) || failed(checkCopies()))
+  if (failed(checkStages()) || failed(checkAhead()) || failed(checkCopies()))
     return failure();
   std::set<std::pair<unsigned, Forms>> waiting;
   for (const PlannedWait &wait : decisions.waits) {

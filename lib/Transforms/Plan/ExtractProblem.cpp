@@ -70,7 +70,6 @@ private:
   void addResult(unsigned index);
   bool isRead(unsigned argument) const;
 
-  bool makesAgain(const OperatorGroup &group) const;
   void addLocations(const OperatorGroup &group, cost::Operator &op);
 
   const StepGraph &graph;
@@ -417,13 +416,13 @@ LogicalResult Extractor::addGroup(unsigned index, SignatureMaker &maker) {
   op.signatureSet = *set;
   op.operands = std::move(operands);
   op.results = std::move(results);
-  op.isAgain = makesAgain(group);
+  op.isAgain = makesAgain(graph, group);
   addLocations(group, op);
   return success();
 }
 
-/// Whether all its members do, but for choices among values.
-bool Extractor::makesAgain(const OperatorGroup &group) const {
+bool tandem::plan::makesAgain(const StepGraph &graph,
+                              const OperatorGroup &group) {
   auto isChoice = [&](unsigned member) {
     return isa<nn::EitherOp>(graph.ops[member].op);
   };

@@ -44,6 +44,10 @@ struct Extraction {
 spmd::Forms toForms(const cost::Layout &layout, unsigned numAxes);
 cost::Layout toLayout(llvm::ArrayRef<spmd::AxisForm> forms);
 
+/// Whether all members of a group make values again, but for choices among
+/// values.
+bool makesAgain(const StepGraph &graph, const OperatorGroup &group);
+
 /// The problem of `graph`, under its pins, priced for `cluster`. Fails with one
 /// error at the step if the mesh has more axes than a problem can have, does
 /// not fit the cluster, or if a pin leaves no form.

@@ -524,6 +524,7 @@ FailureOr<Decisions> Planner::takePreset() {
   if (!isPriced(options))
     return Decisions();
   std::string name = ("preset " + preset).str(), error;
+  signatures->kept = findSharedSums(extraction->problem, *signatures);
   auto plan = completePreset(extraction->problem, *signatures, error);
   if (!plan)
     return emitError() << name << " has no cost: " << error;
