@@ -58,6 +58,21 @@ def measure_process(command, environment=None, refused=None):
     }
 
 
+def simulate(program, cluster, *options):
+    """What the process took, and the numbers of --json."""
+    numbers = program.with_suffix(".numbers.json")
+    row = measure_process(
+        [BUILD / "bin/tandem-run", program, "--device=sim", f"--cluster={cluster}"]
+        + ["--json", numbers, *options]
+    )
+    return row, json.loads(numbers.read_text())
+
+
+def simulate_seconds(program, cluster, *options):
+    """Of a step."""
+    return simulate(program, cluster, *options)[1]["seconds"]
+
+
 def export(model, step, *options):
     """Of a model file, on the meta device; what the process took."""
     environment = dict(os.environ, PYTHONPATH=str(BUILD / "python"))

@@ -17,13 +17,21 @@ beside 2902 ms of its forward pass. The backward pass begins with the last layer
 longer there than without copies, as they cut kernels, is a number of its own.
 """
 
-import json
 import pathlib
 import re
 import tempfile
 
 import host_stored
-from harness import BUILD, ROOT, Report, export, make_parser, measure_process, plan
+from harness import (
+    BUILD,
+    ROOT,
+    Report,
+    export,
+    make_parser,
+    measure_process,
+    plan,
+    simulate_seconds,
+)
 from recompute_steps import PRESETS
 
 MODELS = ROOT / "benchmarks/recompute_steps.py"
@@ -128,14 +136,6 @@ def check_choices(report, rows):
     report.claim("the time rises as the limit falls", times == sorted(times))
 
 
-def simulate(program, cluster):
-    output = program.with_suffix(".json")
-    measure_process(
-        [BUILD / "bin/tandem-simulate", program, "--cluster", cluster, "--json", output]
-    )
-    return json.loads(output.read_text())["seconds"]
-
-
 def measure_hidden(step):
     cluster, program = step.with_name("fold3d.yaml"), step.with_name("gpt.tdm")
     seconds, sent = {}, 0
@@ -150,9 +150,9 @@ def measure_hidden(step):
             cluster.write_text(CLUSTER % (sent / copied / 1e9))
         else:
             cluster.write_text(CLUSTER % 16)
-        seconds[name] = simulate(program, cluster)
+        seconds[name] = simulate_seconds(program, cluster)
     cluster.write_text(CLUSTER % 1e9)
-    seconds["endless"] = simulate(program, cluster)
+    seconds["endless"] = simulate_seconds(program, cluster)
     exposed = seconds["with"] - seconds["endless"]
     row = {f"{name}_s": value for name, value in seconds.items()}
     return row | {"sent_B": sent, "copied_s": copied, "hidden": 1 - exposed / (2 * copied)}

@@ -2,11 +2,10 @@
 the memory of 48 devices.
 """
 
-import json
 import re
 import time
 
-from harness import BUILD, ROOT, export, measure_process
+from harness import BUILD, ROOT, export, measure_process, simulate_seconds
 
 MODEL = ROOT / "examples/gpt.py"
 GPT = dict(layers=12, width=768, heads=12, seq=256, batch=8, dropout=0.0)
@@ -45,14 +44,6 @@ def name_sizes(sizes):
     return ",".join(f"{key}={value}" for key, value in sizes.items())
 
 
-def simulate(program, cluster):
-    output = program.with_suffix(".json")
-    measure_process(
-        [BUILD / "bin/tandem-simulate", program, "--cluster", cluster, "--json", output]
-    )
-    return json.loads(output.read_text())["seconds"]
-
-
 def schedule(duplexed, buckets):
     """The Program of a step behind the stage `duplex`, whose updates walk over so many buckets."""
     scheduled, program = duplexed.with_suffix(".scheduled"), duplexed.with_suffix(".tdm")
@@ -85,7 +76,7 @@ def measure_buckets(folder):
     for buckets in (None, *BUCKETS):
         program = schedule(duplexed, buckets)
         row = {"buckets": buckets or "planned"}
-        row |= {name: simulate(program, path) for name, path in clusters.items()}
+        row |= {name: simulate_seconds(program, path) for name, path in clusters.items()}
         update, summed = row["update"] - row["neither"], row["sum"] - row["neither"]
         row["hidden"] = (update + summed - (row["both"] - row["neither"])) / min(update, summed)
         rows.append(row)

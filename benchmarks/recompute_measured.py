@@ -10,8 +10,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from harness import BUILD, ROOT, measure_process
-from simulate_measured import run_here, simulate, take_means
+from harness import BUILD, ROOT, measure_process, simulate_seconds
+from simulate_measured import run_here, take_means
 
 MODEL, PRESET = ROOT / "examples/gpt.py", "bench"
 # Of the peak without a limit.
@@ -57,7 +57,7 @@ def measure(report, _):
                 run_here(*run)
                 take_means(*run[2:])
                 cluster = calibrate(cluster, program, run[3])
-            predicted = simulate(program, cluster)
+            predicted = simulate_seconds(program, cluster)
             row = {"limit": limit, "peak": peak, "predicted_s": predicted}
             row["measured_s"] = run_here(*run)
             rows.append(row)

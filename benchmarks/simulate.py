@@ -23,7 +23,17 @@ import sys
 import tempfile
 
 import simulate_measured
-from harness import BUILD, ROOT, Report, export, fail, make_parser, measure_process, write_cluster
+from harness import (
+    BUILD,
+    ROOT,
+    Report,
+    export,
+    fail,
+    make_parser,
+    measure_process,
+    simulate,
+    write_cluster,
+)
 
 CLUSTERS = ROOT / "examples/clusters"
 GIB = 2**30
@@ -59,16 +69,6 @@ PAGE_RUNS, PAGE_SECONDS, PAGE_BYTES = 50_000, 3, 10**7
 
 def compile_step(step, program, *options):
     return measure_process([BUILD / "bin/tandem-compile", step, *options, "-o", program])
-
-
-def simulate(program, cluster, *options):
-    """What the process took, and the numbers of --json."""
-    numbers = program.with_suffix(".numbers.json")
-    row = measure_process(
-        [BUILD / "bin/tandem-run", program, "--device=sim", f"--cluster={cluster}"]
-        + ["--json", numbers, *options]
-    )
-    return row, json.loads(numbers.read_text())
 
 
 def show(name, row):

@@ -303,7 +303,7 @@ LogicalResult Compilation::emit() {
   program = std::move(emitted->program);
   result.bytes = std::move(emitted->bytes);
   repeats.held = emitted->heldBytes;
-  return pipe ? cutSums() : success();
+  return pipe ? cutSums(emitOptions.limits) : success();
 }
 
 /// By rank; without limits everything does.
@@ -316,20 +316,17 @@ static bool holdsAtMost(const rt::Program &program, ArrayRef<int64_t> limits) {
 
 /// Into pieces of the size that is given, or else of that which is predicted to
 /// be best.
-LogicalResult Compilation::cutSums() {
+LogicalResult Compilation::cutSums(ArrayRef<int64_t> limits) {
   int64_t bytes = pipe->sumPiece;
   if (!unordered.isWeighed)
     sumPiece.reset();
   if (!hasSums(program))
     return success();
   if (bytes < 0 && options.triesSumPieces && !unordered.isWeighed) {
-    FailureOr<std::vector<int64_t>> limits = getLimitsOfPipe();
-    if (failed(limits))
-      return failure();
     std::string why;
     sumPiece = chooseSumPiece(
         program, options.cluster, [this] { return endsSearch(); },
-        [&](const rt::Program &cut) { return holdsAtMost(cut, *limits); }, why);
+        [&](const rt::Program &cut) { return holdsAtMost(cut, limits); }, why);
     if (!why.empty())
       return fail(why);
   }

@@ -122,7 +122,7 @@ private:
   mlir::LogicalResult addTimeline();
   mlir::FailureOr<bool> compileFrom(const Stage *first);
   mlir::LogicalResult outline();
-  mlir::LogicalResult cutSums();
+  mlir::LogicalResult cutSums(llvm::ArrayRef<int64_t> limits);
   void tellSumPiece();
   mlir::FailureOr<SimulationReport> simulate();
   mlir::FailureOr<bool> searchOrder();

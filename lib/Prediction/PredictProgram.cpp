@@ -130,16 +130,29 @@ static void addSteps(int64_t count, SimulationReport &report) {
       static_cast<double>(ends[count]) * 1e-9 / static_cast<double>(count);
 }
 
+static Status takeTimes(const Setting &setting, const std::string &path) {
+  if (path.empty())
+    return Status::success();
+  Expected<CommandTimes> times = readTimes(path);
+  if (!times.ok())
+    return times.status();
+  if (Status status = checkTimes(setting.program, setting.hash, *times);
+      !status.ok())
+    return Status::error(path + ": " + status.message());
+  setting.machine->take(*times);
+  return Status::success();
+}
+
 Expected<SimulationReport> simulateProgram(std::string_view text,
                                            const std::string &path,
                                            const SimulationOptions &options,
-                                           const CommandTimes *times) {
+                                           const std::string &times) {
   auto setting = getSetting(text, path);
   if (!setting.ok())
     return setting.status();
   const Setting &own = **setting;
-  if (times)
-    own.machine->take(*times);
+  if (Status status = takeTimes(**setting, times); !status.ok())
+    return status;
   for (auto [rank, factor] : options.stragglers)
     if (rank >= own.program.numRanks())
       return Status::error("straggler " + std::to_string(rank) +

@@ -138,15 +138,20 @@ void Analyser::fill(RankStep &rank,
     ++count;
     rank.queues[command.queue].push_back(event);
     Interval span(event->begin, event->end);
-    QueueRole queue = timeline.head.queues[command.queue].role;
-    bool works = command.role == CommandRole::Compute;
-    // Pieces of a sum are put together on its queue.
-    if (works && queue == QueueRole::Compute)
+    switch (
+        activityOf(command.role, timeline.head.queues[command.queue].role)) {
+    case Activity::Computation:
       rank.computing.push_back(span);
-    else if (works && queue == QueueRole::Copy)
-      rank.copying.push_back(span);
-    else if (works || command.role == CommandRole::Communicate)
+      break;
+    case Activity::Communication:
       rank.communicating.push_back(span);
+      break;
+    case Activity::Copy:
+      rank.copying.push_back(span);
+      break;
+    case Activity::None:
+      break;
+    }
   }
   uint32_t program = timeline.head.rankToProgram[size_t(rank.rank)];
   rank.isComplete = count == producers[program].numEvents();

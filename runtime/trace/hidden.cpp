@@ -27,15 +27,12 @@ std::map<int64_t, HiddenTime> hiddenTimes(const Program &program,
   for (const TraceEvent &event : trace.events) {
     uint32_t own = program.rankToProgram[size_t(event.rank)];
     const Command &command = *listings[own][event.command];
-    CommandRole role = roleOf(command);
-    QueueRole queue = program.queues[command.queue].role;
-    bool works = role == CommandRole::Compute;
+    Activity activity =
+        activityOf(roleOf(command), program.queues[command.queue].role);
     Busy &busy = ranks[event.rank];
-    // As reports count (trace/analysis.cpp).
-    if (works && queue == QueueRole::Compute)
+    if (activity == Activity::Computation)
       busy.computation.push_back({event.begin, event.end});
-    else if (role == CommandRole::Communicate ||
-             (works && queue == QueueRole::Communication))
+    else if (activity == Activity::Communication)
       busy.communication.push_back({event.begin, event.end});
   }
   std::map<int64_t, HiddenTime> result;

@@ -26,6 +26,22 @@ CommandRole roleOf(const Command &command) {
              : CommandRole::Compute;
 }
 
+Activity activityOf(CommandRole command, QueueRole queue) {
+  if (command == CommandRole::Communicate)
+    return Activity::Communication;
+  if (command != CommandRole::Compute)
+    return Activity::None;
+  switch (queue) {
+  case QueueRole::Compute:
+    return Activity::Computation;
+  case QueueRole::Communication:
+    return Activity::Communication;
+  case QueueRole::Copy:
+    return Activity::Copy;
+  }
+  return Activity::None;
+}
+
 namespace {
 TimelineCommand describe(const Command &command) {
   TimelineCommand result{.id = command.id,

@@ -50,22 +50,8 @@ Status run(const Options &options) {
     return bytes.status();
   std::string_view text(reinterpret_cast<const char *>(bytes->data()),
                         bytes->size());
-  CommandTimes table;
-  if (!options.times.empty()) {
-    Expected<CommandTimes> times = readTimes(options.times);
-    if (!times.ok())
-      return times.status();
-    table = std::move(*times);
-    Expected<Program> program = loadProgram(*bytes);
-    if (!program.ok())
-      return program.status();
-    Status status = checkTimes(*program, programHash(*bytes), table);
-    if (!status.ok())
-      return Status::error(options.times + ": " + status.message());
-  }
   Expected<SimulationReport> report =
-      simulateProgram(text, options.cluster, options.simulation,
-                      options.times.empty() ? nullptr : &table);
+      simulateProgram(text, options.cluster, options.simulation, options.times);
   if (!report.ok())
     return report.status();
   std::fputs(printSimulation(*report).c_str(), stdout);

@@ -72,11 +72,11 @@ struct SimulationReport {
 
 /// Simulates steps of a Program, the bytes of a .tdm file, on the cluster of
 /// the file at `cluster`, or else on a laptop. With `times` commands that
-/// compute take what it says: it is the Program's (`rt::checkTimes`).
+/// compute take what the file says; an error if it is not the Program's.
 rt::Expected<SimulationReport>
 simulateProgram(std::string_view bytes, const std::string &cluster,
                 const rt::SimulationOptions &options,
-                const rt::CommandTimes *times = nullptr);
+                const std::string &times = "");
 
 /// For people: a table of the queues of each rank that was simulated.
 std::string printSimulation(const SimulationReport &report);

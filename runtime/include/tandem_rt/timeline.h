@@ -49,6 +49,12 @@ enum class CommandRole : uint8_t {
 };
 CommandRole roleOf(const Command &command);
 
+/// What a queue does while such a command runs on it: a computing command of a
+/// queue of communication puts pieces of a sum together, and one of a queue of
+/// copies moves data between the device and its host.
+enum class Activity : uint8_t { Computation, Communication, Copy, None };
+Activity activityOf(CommandRole command, QueueRole queue);
+
 /// A command, as far as a timeline says what it is.
 struct TimelineCommand {
   uint32_t id = 0;
