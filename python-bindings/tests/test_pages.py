@@ -23,8 +23,10 @@ const look = () => window.Bokeh?.documents[0]?.is_idle ? done(performance.now())
 look();
 """
 # The middle of the longest bar of a kind, of the figure below another one if there are two: [x, y] in the window.
+# The figure shows this bar alone then: among commands that took a thousand times as long it has less than a pixel.
 MIDDLE = """
-const [word] = arguments;
+const [word, done] = arguments;
+const drawn = then => Bokeh.documents[0].is_idle ? then() : setTimeout(() => drawn(then), 20);
 for (const root of Bokeh.documents[0].roots().reverse()) {
   const view = Bokeh.index.get(root);
   for (const bars of view.renderer_views ? [...view.renderer_views.values()] : []) {
@@ -35,12 +37,16 @@ for (const root of Bokeh.documents[0].roots().reverse()) {
     const found = [...data.command.keys()].filter(i => words[table.data.kind[data.command[i]]] === word);
     if (!found.length) continue;
     const i = found.reduce((a, b) => length(a) < length(b) ? b : a);
-    const box = view.el.getBoundingClientRect(), frame = view.frame;
-    const middle = (data.left[i] + data.right[i]) / 2;
-    return [box.x + frame.x_scale.compute(middle), box.y + frame.y_scale.compute(data.lane[i]),
-            length(i), data.rank[i]];
+    root.x_range.setv({start: data.left[i] - length(i), end: data.right[i] + length(i)});
+    return setTimeout(() => drawn(() => {
+      const box = view.el.getBoundingClientRect(), frame = view.frame;
+      const middle = (data.left[i] + data.right[i]) / 2;
+      done([box.x + frame.x_scale.compute(middle), box.y + frame.y_scale.compute(data.lane[i]),
+            length(i), data.rank[i]]);
+    }), 20);
   }
 }
+done(null);
 """
 
 
@@ -68,7 +74,7 @@ def open_page(browser, path):
 
 def click(browser, kind):
     """On the longest bar of a kind in the lowest figure; its milliseconds and rank."""
-    x, y, length, rank = browser.execute_script(MIDDLE, kind)
+    x, y, length, rank = browser.execute_async_script(MIDDLE, kind)
     actions = ActionBuilder(browser)
     actions.pointer_action.move_to_location(round(x), round(y)).click()
     actions.perform()
