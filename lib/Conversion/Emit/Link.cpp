@@ -93,7 +93,7 @@ private:
   void waitForSends();
   template <typename OpT>
   std::pair<rt::CommandInfo, rt::Transfer>
-  beginTransfer(OpT op, int64_t from, int64_t to, Value value);
+  beginTransfer(OpT op, int64_t from, int64_t to, Value value, uint32_t event);
 
   func::FuncOp function;
   int64_t point;
@@ -105,6 +105,8 @@ private:
   rt::ProgramBuilder &builder;
   LinkBuffers buffers;
   std::map<Operation *, Begun> begun;
+  /// Where runs began beside which the point receives.
+  llvm::DenseMap<Operation *, uint32_t> beginEvents;
   /// Events of transfers that the queue of computation has not waited for.
   llvm::DenseMap<Value, uint32_t> received;
   llvm::MapVector<Operation *, OpenSum> sums;
@@ -223,12 +225,12 @@ void PointLinker::waitForSends() {
   });
 }
 
-/// A transfer on the queue of its points, behind what the point has computed.
+/// A transfer on the queue of its points, behind an event.
 template <typename OpT>
 std::pair<rt::CommandInfo, rt::Transfer>
-PointLinker::beginTransfer(OpT op, int64_t from, int64_t to, Value value) {
-  builder.waitEvent(builder.transferQueue(from, to),
-                    builder.recordEvent(kCompute));
+PointLinker::beginTransfer(OpT op, int64_t from, int64_t to, Value value,
+                           uint32_t event) {
+  builder.waitEvent(builder.transferQueue(from, to), event);
   auto type = cast<RankedTensorType>(value.getType());
   return {{.name = op->getName().stripDialect().str(),
            .location = getUserLocation(op.getLoc()),
@@ -247,7 +249,8 @@ void PointLinker::send(sched::SendOp op) {
   if (!listed.insert(op).second)
     return;
   waitFor(value);
-  auto [info, transfer] = beginTransfer(op, point, op.getTo(), value);
+  auto [info, transfer] = beginTransfer(op, point, op.getTo(), value,
+                                        builder.recordEvent(kCompute));
   uint32_t queue = builder.transferQueue(transfer.from, transfer.to);
   builder.send(info, transfer, buffers.get(value));
   sent.push_back({numRuns + int64_t(unfinished.size()) + buffers.getRuns(op),
@@ -257,7 +260,10 @@ void PointLinker::send(sched::SendOp op) {
 
 void PointLinker::receive(sched::ReceiveOp op) {
   Value value = op.getValue();
-  auto [info, transfer] = beginTransfer(op, op.getFrom(), point, value);
+  Operation *first = buffers.getFirstRun(op);
+  uint32_t event =
+      first ? beginEvents.at(first) : builder.recordEvent(kCompute);
+  auto [info, transfer] = beginTransfer(op, op.getFrom(), point, value, event);
   uint32_t queue = builder.transferQueue(transfer.from, transfer.to);
   builder.receive(info, transfer, buffers.get(value));
   received[value] = builder.recordEvent(queue);
@@ -447,6 +453,8 @@ void PointLinker::endSum(Operation *op) {
 void PointLinker::begin(sched::RunOp op) {
   waitFor(op.getInputs());
   beginQueues(op);
+  if (buffers.isAwaited(op))
+    beginEvents[op] = builder.recordEvent(kCompute);
   begun.insert({op, {LinkMap(op, buffers), {}, {}}});
 }
 

@@ -104,12 +104,13 @@ void visitBuffers(rt::Command &command, Visit visit) {
 //===----------------------------------------------------------------------===//
 
 /// After so many runs, at the latest, a point waits for what it sent before
-/// them: passes of each kind, F, I and W, may run beside the transfer.
-static constexpr int64_t kRunsOfSend = 3;
-/// What was sent and is held beside later runs is at most this share more than
-/// the point holds without it. In 1F1B a point holds most in the I behind each
-/// F: without any room each F would wait for its transfer.
-static constexpr double kRoomOfSends = 0.03;
+/// them, and so many runs early it begins to receive: passes of each kind, F, I
+/// and W, may run beside the transfer.
+static constexpr int64_t kRunsOfTransfer = 3;
+/// What is held for transfers beside runs is at most this share more than the
+/// point holds without it. In 1F1B a point holds most in the I behind each F:
+/// without any room each F would wait for its transfer.
+static constexpr double kRoomOfTransfers = 0.03;
 
 /// Runs that are beside each other have slices in turn.
 int64_t LinkBuffers::findPositions(Block &block, const Listing &listing) {
@@ -234,17 +235,20 @@ void LinkBuffers::nameResults(sched::RunOp run, const rt::Program &program) {
   }
 }
 
-namespace {
 /// Bytes that live at each position, and may.
-class Alive {
+class LinkBuffers::Alive {
 public:
   /// `own` is what lives always; `room` a share of the most at once.
   Alive(ArrayRef<lower::Buffer> buffers, int64_t numPositions, int64_t own,
         double room);
-  /// Lets a buffer live until `position`; false: there is no room.
+  /// Lets a buffer live until `position`, or from there on; false: there is no
+  /// room.
   bool prolong(lower::Buffer &buffer, int64_t position);
+  bool advance(lower::Buffer &buffer, int64_t position);
 
 private:
+  /// Takes bytes at `first` to `last`, if there is room.
+  bool take(int64_t first, int64_t last, int64_t bytes);
   void add(int64_t first, int64_t last, int64_t bytes) {
     for (int64_t position = first; position <= last; ++position)
       alive[position] += bytes;
@@ -252,26 +256,40 @@ private:
   std::vector<int64_t> alive;
   double limit;
 };
-} // namespace
 
-Alive::Alive(ArrayRef<lower::Buffer> buffers, int64_t numPositions, int64_t own,
-             double room)
+LinkBuffers::Alive::Alive(ArrayRef<lower::Buffer> buffers, int64_t numPositions,
+                          int64_t own, double room)
     : alive(numPositions + 1, own) {
   for (const lower::Buffer &buffer : buffers)
     add(buffer.life.first.front(), buffer.life.death.front(), buffer.bytes);
   limit = (1 + room) * double(*llvm::max_element(alive));
 }
 
-bool Alive::prolong(lower::Buffer &buffer, int64_t position) {
+bool LinkBuffers::Alive::take(int64_t first, int64_t last, int64_t bytes) {
+  int64_t most =
+      *std::max_element(alive.begin() + first, alive.begin() + last + 1);
+  if (double(most + bytes) > limit)
+    return false;
+  add(first, last, bytes);
+  return true;
+}
+
+bool LinkBuffers::Alive::prolong(lower::Buffer &buffer, int64_t position) {
   int64_t &last = buffer.life.death.front();
   if (position <= last)
     return true;
-  auto beside =
-      std::max_element(alive.begin() + last + 1, alive.begin() + position + 1);
-  if (double(*beside + buffer.bytes) > limit)
+  if (!take(last + 1, position, buffer.bytes))
     return false;
-  add(last + 1, position, buffer.bytes);
   last = position;
+  return true;
+}
+
+bool LinkBuffers::Alive::advance(lower::Buffer &buffer, int64_t position) {
+  int64_t &first = buffer.life.first.front();
+  if (!take(position, first - 1, buffer.bytes))
+    return false;
+  first = position;
+  buffer.life.birth.front() = position - 1;
   return true;
 }
 
@@ -286,10 +304,7 @@ static int64_t getOwnBytes(Block &block) {
 
 /// A point need not wait at once for what it sends: where there is room, the
 /// source lives until some runs later. An argument lives until its update.
-void LinkBuffers::prolongSends(Block &block, int64_t numPositions,
-                               bool isFull) {
-  Alive alive(buffers, numPositions, getOwnBytes(block),
-              isFull ? 0 : kRoomOfSends);
+void LinkBuffers::prolongSends(Block &block, Alive &alive) {
   std::vector<sched::SendOp> sent;
   for (Operation &op : block.without_terminator()) {
     int64_t position = positions.lookup(&op).last;
@@ -305,9 +320,32 @@ void LinkBuffers::prolongSends(Block &block, int64_t numPositions,
         return isUpdated;
       }
       return !alive.prolong(buffers[found->second], position) ||
-             ++runsOfSends[send] == kRunsOfSend;
+             ++runsOfSends[send] == kRunsOfTransfer;
     });
   }
+}
+
+/// What is received may come beside earlier passes, where there is room: the
+/// other end may be ahead.
+void LinkBuffers::advanceReceives(Block &block, const Listing &listing,
+                                  Alive &alive) {
+  for (auto receive : block.getOps<sched::ReceiveOp>()) {
+    lower::Buffer &buffer = buffers[numbers.lookup(receive.getValue())];
+    int64_t numRuns = 0;
+    for (Operation *op = receive->getPrevNode();
+         op && numRuns < kRunsOfTransfer; op = op->getPrevNode()) {
+      auto run = dyn_cast<sched::RunOp>(op);
+      if (!run || run.isSum() || !listing.contains(op))
+        continue;
+      if (!run.isOfSection() ||
+          !alive.advance(buffer, positions.lookup(op).first))
+        break;
+      firstRuns[receive] = op;
+      ++numRuns;
+    }
+  }
+  for (auto [receive, run] : firstRuns)
+    awaited.insert(run);
 }
 
 /// A point is one queue: its other queues wait for each other behind each run,
@@ -369,7 +407,10 @@ LogicalResult LinkBuffers::place(func::FuncOp function,
     for (const rt::Arena &arena : program.rankPrograms[0].arenas)
       own.push_back(addBuffer(arena.bytes, span));
   }
-  prolongSends(block, numPositions, isFull);
+  Alive alive(buffers, numPositions, getOwnBytes(block),
+              isFull ? 0 : kRoomOfTransfers);
+  prolongSends(block, alive);
+  advanceReceives(block, listing, alive);
   placeBuffers(numPositions, builder);
   return success();
 }

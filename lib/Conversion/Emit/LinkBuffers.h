@@ -26,8 +26,8 @@ void visitBuffers(rt::Command &command,
 class LinkBuffers {
 public:
   /// Finds all places in the arena of the current rank program: of values, and
-  /// of the arenas of each run. A point that is full holds what it sends no
-  /// longer than its runs do.
+  /// of the arenas of each run. A point that is full holds what it sends and
+  /// receives no longer than its runs do.
   mlir::LogicalResult place(mlir::func::FuncOp function,
                             const ActionPrograms &actions,
                             const Listing &listing, bool isFull,
@@ -36,6 +36,12 @@ public:
   rt::BufferRef get(mlir::Value value) const { return refs.lookup(value); }
   /// After how many runs the point waits for what `send` sends.
   int64_t getRuns(sched::SendOp send) const { return runsOfSends.lookup(send); }
+  /// The run beside which `receive` may begin, if it stands before it.
+  mlir::Operation *getFirstRun(sched::ReceiveOp receive) const {
+    return firstRuns.lookup(receive);
+  }
+  /// Whether a receive may begin beside `run`.
+  bool isAwaited(mlir::Operation *run) const { return awaited.contains(run); }
   /// Where each arena of the action of `run` begins.
   llvm::ArrayRef<int64_t> getArenas(sched::RunOp run) const {
     return arenas.find(run)->second;
@@ -46,13 +52,16 @@ private:
   struct Span {
     int64_t first = 0, last = 0;
   };
+  class Alive;
   int64_t findPositions(mlir::Block &block, const Listing &listing);
   unsigned addBuffer(int64_t bytes, Span span);
   void addValue(mlir::Value value, Span span);
   void use(mlir::Value value, int64_t position);
   void nameResults(sched::RunOp run, const rt::Program &program);
   void endSums(mlir::Operation *reader, int64_t position);
-  void prolongSends(mlir::Block &block, int64_t numPositions, bool isFull);
+  void prolongSends(mlir::Block &block, Alive &alive);
+  void advanceReceives(mlir::Block &block, const Listing &listing,
+                       Alive &alive);
   void placeBuffers(int64_t numPositions, rt::ProgramBuilder &builder);
   void nameRow(sched::RowOp row);
   bool nameInStack(mlir::Value value, Span span);
@@ -68,6 +77,9 @@ private:
   /// Sums that may run on.
   llvm::DenseSet<mlir::Operation *> openSums;
   llvm::DenseMap<mlir::Operation *, int64_t> runsOfSends;
+  /// Of receives that begin early; and all such runs.
+  llvm::DenseMap<mlir::Operation *, mlir::Operation *> firstRuns;
+  llvm::DenseSet<mlir::Operation *> awaited;
   /// The run that updates an argument.
   llvm::DenseMap<mlir::Value, mlir::Operation *> updaters;
   /// From 1: a slice has one, and so has each other operation.
