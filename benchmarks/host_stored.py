@@ -3,7 +3,6 @@ the memory of 48 devices.
 """
 
 import re
-import time
 
 from harness import BUILD, ROOT, export, measure_process, simulate_seconds
 
@@ -33,8 +32,8 @@ LINK, NETWORK, ENDLESS = 16, 12.5, 1e9
 BUCKETS = (1, 2, 4, 8, 16, 32, 64)
 WITHIN, HIDDEN = 0.03, 0.9
 
-# AxoNN, table I and section V-B: bytes of 48 devices with all on the device and with the optimizer on the host.
-WHOLE, LEAST, SECONDS = 520e9, 130e9, 60
+# AxoNN, table I and section V-B: bytes of 48 devices with the optimizer on the host; without it, 520e9.
+LEAST, SECONDS = 130e9, 60
 AXONN = dict(layers=48, width=4512, heads=24, seq=512, vocab=51200, dropout=0.0)
 MICROBATCHES = 24
 LAYOUTS = {"pipe=24,data=2": (24, 2), "pipe=6,data=8": (6, 8)}
@@ -111,35 +110,35 @@ def get_bytes(program):
 
 
 def measure_axonn(folder):
+    """What is refused has no numbers, and the other layout is measured all the same."""
     rows = []
     for mesh, (points, replicas) in LAYOUTS.items():
         step, program = folder / "axonn.mlir", folder / "axonn.tdm"
         sizes = name_sizes(AXONN | {"batch": MICROBATCHES * replicas})
         types = ["--precision", "bf16", "--gradient-sums", "bf16"]
         export(MODEL, step, "--set", sizes, *types)
-        row = {"mesh": mesh}
-        for name, pins in (("whole", []), ("host", STORED)):
-            begin = time.perf_counter()
-            measure_process(
-                [BUILD / "bin/tandem-compile", step, "--mesh", mesh, "--plan", "zero"]
-                + ["--accumulate", MICROBATCHES, "--sections", points, "--order", "1f1b"]
-                + ["--pin", "layers.*:again", *pins, "--device", "sim", "-o", program]
+        measured = measure_process(
+            [BUILD / "bin/tandem-compile", step, "--mesh", mesh, "--plan", "zero"]
+            + ["--accumulate", MICROBATCHES, "--sections", points, "--order", "1f1b"]
+            + ["--pin", "layers.*:again", *STORED, "--device", "sim", "-o", program],
+            refused=re.compile("error: .*"),
+        )
+        row = {"mesh": mesh, "held_B": None, "away_B": None, "process_s": None, "cpu_s": None}
+        if measured:
+            row["held_B"], row["away_B"] = get_bytes(program)
+            row |= {key: measured[key] for key in ("process_s", "cpu_s")}
+            print(
+                f"{mesh}: {row['held_B'] / 1e9:.1f} GB, {row['away_B'] / 1e9:.1f} GB on hosts; ",
+                end="",
             )
-            row[f"{name}_s"] = time.perf_counter() - begin
-            row[f"{name}_B"], row[f"{name}_away_B"] = get_bytes(program)
+            print(f"{row['cpu_s']:.1f} CPU s to compile", flush=True)
+        else:
+            print(f"{mesh}: refused", flush=True)
         rows.append(row)
-        print(
-            f"{mesh}: {row['whole_B'] / 1e9:.1f} GB, with the host {row['host_B'] / 1e9:.1f} GB ",
-            end="",
-        )
-        print(
-            f"and {row['host_away_B'] / 1e9:.1f} GB there; {row['host_s']:.1f} s to compile",
-            flush=True,
-        )
     return rows
 
 
 def check_axonn(report, rows):
     for row in rows:
-        report.limit(f"{row['mesh']}, 48 devices", row["host_B"], LEAST, "B")
-        report.limit(f"{row['mesh']}, compiled", row["host_s"], SECONDS, "s")
+        report.limit(f"{row['mesh']}, 48 devices", row["held_B"], LEAST, "B")
+        report.limit(f"{row['mesh']}, compiled", row["cpu_s"], SECONDS, "CPU s")

@@ -22,6 +22,7 @@
 #include "tandem/Analysis/Gradients.h"
 #include "tandem/Analysis/StepAttrs.h"
 #include "tandem/Analysis/StepBody.h"
+#include "tandem/Dialect/NN/Host.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/SPMD/MeshText.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
@@ -62,6 +63,7 @@ private:
   bool adoptParameter();
   void followParameters();
   void findUpdates();
+  void placeFetch(Operation &fetch);
   void findBackward();
   int64_t getKept(Operation &op) const;
   int64_t getRead(Operation &op) const;
@@ -96,16 +98,6 @@ struct AssignSectionsPass
 
 static bool isUpdate(Operation &op) {
   return nn::getPass(&op) == nn::PassKind::Update;
-}
-
-/// The value of which `value` is a view, in another type or layout.
-static Value skipViews(Value value) {
-  while (Operation *maker = value.getDefiningOp()) {
-    if (!maker->hasTrait<nn::View>() && !isa<nn::ConvertOp>(maker))
-      break;
-    value = maker->getOperand(0);
-  }
-  return value;
 }
 
 static bool isParameter(func::FuncOp step, unsigned index) {
@@ -299,10 +291,32 @@ int64_t SectionFinder::getRead(Operation &op) const {
   return section;
 }
 
+/// The copy of a parameter on the host is made where the parameter lies. What
+/// reads it in a later section reads what the forward pass has sent there.
+void SectionFinder::placeFetch(Operation &fetch) {
+  int64_t own = get(fetch.getOperand(0));
+  auto sent =
+      llvm::find_if(fetch.getOperand(0).getUsers(), [](Operation *user) {
+        return nn::fetchesArgument(user) && isForward(*user);
+      });
+  set(fetch, own);
+  if (own == kNone || sent == fetch.getOperand(0).user_end())
+    return;
+  fetch.getResult(0).replaceUsesWithIf(sent->getResult(0), [&](OpOperand &use) {
+    auto found = ops.find(use.getOwner());
+    return found != ops.end() && found->second > own;
+  });
+}
+
 void SectionFinder::findBackward() {
-  for (Operation &op : llvm::reverse(block))
-    if (isBackward(&op) && dependent.contains(&op))
+  for (Operation &op : llvm::reverse(block)) {
+    if (!isBackward(&op) || !dependent.contains(&op))
+      continue;
+    if (nn::fetchesArgument(&op))
+      placeFetch(op);
+    else
       set(op, std::max(getKept(op), getRead(op)));
+  }
 }
 
 /// A sum of gradients of one section is made there, so that one tensor leaves

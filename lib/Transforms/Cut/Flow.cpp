@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Flow.h"
+#include "tandem/Dialect/NN/Host.h"
 #include "tandem/Dialect/NN/NN.h"
 
 using namespace mlir;
@@ -14,6 +15,16 @@ using namespace tandem;
 bool tandem::isForward(Operation &op) {
   return nn::getPass(&op) == nn::PassKind::Forward &&
          !op.hasTrait<OpTrait::IsTerminator>();
+}
+
+Value tandem::skipViews(Value value) {
+  while (Operation *maker = value.getDefiningOp()) {
+    if (!maker->hasTrait<nn::View>() && !isa<nn::ConvertOp>(maker) &&
+        !nn::fetchesArgument(maker))
+      break;
+    value = maker->getOperand(0);
+  }
+  return value;
 }
 
 llvm::DenseSet<Value> tandem::findOfData(func::FuncOp step) {

@@ -15,6 +15,10 @@ namespace tandem {
 /// Whether `op` is of the forward pass, in a loop or not.
 bool isForward(mlir::Operation &op);
 
+/// The value of which `value` is a view, in another type or layout, or the copy
+/// of an argument that lies on the host.
+mlir::Value skipViews(mlir::Value value);
+
 /// What of the forward pass depends on an input of the step, with the inputs.
 llvm::DenseSet<mlir::Value> findOfData(mlir::func::FuncOp step);
 

@@ -40,12 +40,7 @@ static bool computesBackward(Operation &op) {
 
 static bool readsArgument(Operation &op) {
   return llvm::any_of(op.getOperands(), [](Value operand) {
-    while (Operation *maker = operand.getDefiningOp()) {
-      if (!maker->hasTrait<nn::View>() && !isa<nn::ConvertOp>(maker))
-        return false;
-      operand = maker->getOperand(0);
-    }
-    return true;
+    return isa<BlockArgument>(skipViews(operand));
   });
 }
 

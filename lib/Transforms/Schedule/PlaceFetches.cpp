@@ -41,10 +41,6 @@ private:
 };
 } // namespace
 
-static bool fetchesArgument(Operation *op) {
-  return isa<nn::FromHostOp>(op) && isa<BlockArgument>(op->getOperand(0));
-}
-
 /// Sources are made again in the step that reads them.
 void Run::clone(Operation *op) {
   for (Value operand : op->getOperands())
@@ -134,7 +130,7 @@ void tandem::placeFetches(SmallVectorImpl<Operation *> &ops,
   llvm::SetVector<Operation *> fetches, placed;
   SmallVector<Operation *> rest;
   for (Operation *op : ops)
-    if (fetchesArgument(op))
+    if (nn::fetchesArgument(op))
       fetches.insert(op);
     else
       rest.push_back(op);

@@ -20,6 +20,12 @@ inline bool isHostCopy(mlir::Operation *op) {
   return mlir::isa<ToHostOp, FromHostOp>(op);
 }
 
+/// Whether `op` fetches what lies on the host between steps.
+inline bool fetchesArgument(mlir::Operation *op) {
+  return mlir::isa<FromHostOp>(op) &&
+         mlir::isa<mlir::BlockArgument>(op->getOperand(0));
+}
+
 } // namespace tandem::nn
 
 #endif // TANDEM_DIALECT_NN_HOST_H
