@@ -38,7 +38,20 @@ private:
   void findOwners(Operation *op);
   void fillBuckets();
   void followOperands(Operation *op);
+  /// A slot, before buckets are stages, and one of its buckets.
+  struct Place {
+    Slot slot;
+    int64_t bucket;
+    bool operator<(const Place &other) const {
+      return std::tie(slot.stage, bucket, slot.strand, slot.lane) <
+             std::tie(other.slot.stage, other.bucket, other.slot.strand,
+                      other.slot.lane);
+    }
+  };
+  std::optional<Place> findReader(Operation *op) const;
+  bool mayWait(Operation *op, const Slot &slot) const;
   void followReaders(Operation *op);
+  void findEnd();
   void renumber();
 
   func::FuncOp step;
@@ -54,6 +67,8 @@ private:
   };
   std::map<int64_t, llvm::MapVector<StringRef, Owner>> owners;
   llvm::DenseMap<Operation *, int64_t> bucketOf;
+  /// The last stage in front of the updates that computes something.
+  int64_t end = -1;
   /// The number, in the order of the text, of the last collective that an
   /// operator needs; 0: none.
   llvm::DenseMap<Operation *, int64_t> arrivals;
@@ -147,21 +162,49 @@ void BucketFormer::followOperands(Operation *op) {
   bucketOf[op] = bucket;
 }
 
-/// An update is one kernel: what needs nothing of the host (weight decay) stays
-/// with what does.
+/// The first place where `op` is read; none if only results do.
+std::optional<BucketFormer::Place>
+BucketFormer::findReader(Operation *op) const {
+  std::optional<Place> first;
+  for (Operation *user : op->getUsers())
+    if (std::optional<Slot> slot = getSlot(user)) {
+      Place place{*slot, bucketOf.lookup(user)};
+      first = std::min(first.value_or(place), place);
+    }
+  return first;
+}
+
+/// Behind what is computed in front of the updates, nothing but them waits for
+/// a sum of gradients. Pieces have the slots that the plan says.
+bool BucketFormer::mayWait(Operation *op, const Slot &slot) const {
+  return slot.lane == Lane::Waiting && isCollective(op) && !isWaiting(op) &&
+         slot.stage > end;
+}
+
+/// An update is one kernel: what needs nothing of the host (weight decay) is in
+/// the bucket of what reads it, and so is what is made of a gradient. A sum is
+/// there, too: a bucket waits for its own sums.
 void BucketFormer::followReaders(Operation *op) {
-  auto own = bucketOf.find(op);
-  if (own == bucketOf.end() || !isUpdate(op))
+  std::optional<Slot> slot = getSlot(op);
+  std::optional<Place> reader = findReader(op);
+  if (!slot || !reader || !owners.count(reader->slot.stage) ||
+      reader->slot.lane < Lane::Waiting)
     return;
-  std::optional<int64_t> first;
-  for (Operation *user : op->getUsers()) {
-    std::optional<Slot> slot = getSlot(user);
-    if (!slot)
-      continue; // a result
-    if (slot->stage == getSlot(op)->stage)
-      first = std::min(first.value_or(INT64_MAX), bucketOf.lookup(user));
+  if (mayWait(op, *slot)) {
+    setSlot(op, {reader->slot.stage, reader->slot.strand, Lane::Waiting});
+    bucketOf[op] = reader->bucket;
+  } else if (slot->stage == reader->slot.stage && slot->lane == Lane::Compute) {
+    bucketOf[op] = std::max(bucketOf.lookup(op), reader->bucket);
   }
-  own->second = std::max(own->second, first.value_or(0));
+}
+
+/// The last stage in front of the updates that computes something.
+void BucketFormer::findEnd() {
+  for (Operation &op : block)
+    if (std::optional<Slot> slot = getSlot(&op);
+        slot && slot->lane == Lane::Compute &&
+        slot->stage < owners.begin()->first)
+      end = std::max(end, slot->stage);
 }
 
 /// Buckets become stages.
@@ -199,6 +242,7 @@ void BucketFormer::run() {
   if (owners.empty())
     return;
   fillBuckets();
+  findEnd();
   for (Operation &op : block)
     followOperands(&op);
   for (Operation &op : llvm::reverse(block))

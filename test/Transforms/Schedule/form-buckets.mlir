@@ -33,7 +33,8 @@ func.func @none(%g: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// The gradient of b comes first, and so does its bucket.
+// The gradient of b comes first, and so does its bucket. Each sum is in the stage of its bucket,
+// so that the first update does not wait for both.
 #mesh = #spmd.mesh<data = 2>
 module attributes {spmd.mesh = #mesh} {
   // CHECK-LABEL: func.func @arrival
@@ -43,12 +44,38 @@ module attributes {spmd.mesh = #mesh} {
       -> (tensor<4xf32>, tensor<4xf32>) {
     // CHECK: spmd.all_reduce {{.*}}sched.slot = array<i64: 0, 0, 1>
     %h = spmd.all_reduce %b over ["data"] {nn.pass = #nn.pass<backward>, sched.slot = array<i64: 0, 0, 1>} : tensor<4xf32> -> tensor<4xf32>
-    // CHECK: spmd.all_reduce {{.*}}sched.slot = array<i64: 0, 0, 1>
+    // CHECK: spmd.all_reduce {{.*}}sched.slot = array<i64: 1, 0, 1>
     %g = spmd.all_reduce %a over ["data"] {nn.pass = #nn.pass<backward>, sched.slot = array<i64: 0, 0, 1>} : tensor<4xf32> -> tensor<4xf32>
-    // CHECK: nn.add %arg2{{.*}}sched.slot = array<i64: 2, 0, 2>
+    // CHECK: nn.add %arg2{{.*}}sched.slot = array<i64: 1, 0, 2>
     %m1 = nn.add %m, %g {nn.pass = #nn.pass<update>, sched.slot = array<i64: 1, 0, 2>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-    // CHECK: nn.add %arg3{{.*}}sched.slot = array<i64: 1, 0, 2>
+    // CHECK: nn.add %arg3{{.*}}sched.slot = array<i64: 0, 0, 2>
     %n1 = nn.add %n, %h {nn.pass = #nn.pass<update>, sched.slot = array<i64: 1, 0, 2>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    return %m1, %n1 : tensor<4xf32>, tensor<4xf32>
+  }
+}
+
+// -----
+
+// A sum beside which something is computed stays where it is. What is made of a gradient is in its bucket.
+#mesh = #spmd.mesh<data = 2>
+module attributes {spmd.mesh = #mesh} {
+  // CHECK-LABEL: func.func @early
+  func.func @early(%a: tensor<4xbf16>, %b: tensor<4xf32>,
+                   %m: tensor<4xf32> {nn.role = #nn.role<state>, nn.name = "m.a", nn.of = "a", spmd.host},
+                   %n: tensor<4xf32> {nn.role = #nn.role<state>, nn.name = "m.b", nn.of = "b", spmd.host})
+      -> (tensor<4xf32>, tensor<4xf32>) {
+    // CHECK: spmd.all_reduce {{.*}}sched.slot = array<i64: 0, 0, 1>
+    %h = spmd.all_reduce %b over ["data"] {nn.pass = #nn.pass<backward>, sched.slot = array<i64: 0, 0, 1>} : tensor<4xf32> -> tensor<4xf32>
+    // CHECK: nn.exp {{.*}}sched.slot = array<i64: 0, 0, 2>
+    %e = nn.exp %a {nn.pass = #nn.pass<backward>, sched.slot = array<i64: 0, 0, 2>} : (tensor<4xbf16>) -> tensor<4xbf16>
+    // CHECK: spmd.all_reduce {{.*}}sched.slot = array<i64: 2, 0, 1>
+    %g = spmd.all_reduce %e over ["data"] {nn.pass = #nn.pass<backward>, sched.slot = array<i64: 1, 0, 1>} : tensor<4xbf16> -> tensor<4xbf16>
+    // CHECK: nn.convert {{.*}}sched.slot = array<i64: 2, 0, 2>
+    %w = nn.convert %g {nn.pass = #nn.pass<backward>, sched.slot = array<i64: 2, 0, 2>} : (tensor<4xbf16>) -> tensor<4xf32>
+    // CHECK: nn.add %arg2{{.*}}sched.slot = array<i64: 2, 0, 2>
+    %m1 = nn.add %m, %w {nn.pass = #nn.pass<update>, sched.slot = array<i64: 2, 0, 2>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    // CHECK: nn.add %arg3{{.*}}sched.slot = array<i64: 1, 0, 2>
+    %n1 = nn.add %n, %h {nn.pass = #nn.pass<update>, sched.slot = array<i64: 2, 0, 2>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     return %m1, %n1 : tensor<4xf32>, tensor<4xf32>
   }
 }

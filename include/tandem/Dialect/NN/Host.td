@@ -33,8 +33,14 @@ def NN_ToHostOp : NN_HostCopyOp<"to_host"> {
 def NN_FromHostOp : NN_HostCopyOp<"from_host"> {
   let summary = "the same tensor, back in the device's memory";
   let description = [{
-    Stands in front of its first reader in the backward pass (`nn.to_host`). The
-    schedule makes it a copy that begins early (`sched.from_host`).
+    ```mlir
+    %w = nn.from_host %parameter {nn.pass = #nn.pass<forward>} : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+    Its operand is the result of an `nn.to_host`, or a parameter that lies on the
+    host between steps. It stands in front of its first reader of its pass. Each
+    pass has at most one for a parameter; updates read the parameter itself. In a
+    pipeline it is in the section of the parameter. The schedule makes it a copy
+    that begins early (`sched.from_host`).
   }];
 }
 

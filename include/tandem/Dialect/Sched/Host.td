@@ -21,7 +21,8 @@ def Sched_FromHostOp : Sched_HostCopyOp<"from_host"> {
   let summary = "a copy, on the device, of a value in the host's memory";
   let description = [{
     Lives from `schedule` on, in a step of the first queue that copies. The value is an
-    argument with `spmd.host`.
+    argument with `spmd.host`, or the result of a `sched.to_host`. An update may write
+    its result into the buffer of the copy.
 
     ```mlir
     %m, %e = sched.step on copy stage 3 strand 0 {
@@ -36,7 +37,8 @@ def Sched_ToHostOp : Sched_HostCopyOp<"to_host"> {
   let summary = "a copy, in the host's memory, of a value on the device";
   let description = [{
     Lives from `schedule` on, in a step of the second queue that copies. The step returns
-    the copy: it is the new value of an argument with `spmd.host`, and lies there.
+    the copy. It is the new value of an argument with `spmd.host` and lies there, or it
+    waits there for a `sched.from_host`.
   }];
 }
 

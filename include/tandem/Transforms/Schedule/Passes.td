@@ -58,7 +58,10 @@ def FormBucketsPass : Pass<"tandem-form-buckets", "::mlir::func::FuncOp"> {
     Before, each operator but sources has a slot. After, the updates of a HiDup stage
     that read arguments on the host (`spmd.host`) are several HiDup stages: the
     arguments of each, all those of a parameter together, have a share of the bytes
-    on the host. Nothing without such arguments.
+    on the host. They stand in the order in which gradients arrive. What a bucket
+    alone reads is in it, as a gradient in another type. So are the sums of gradients
+    that come behind all other computation: a bucket waits for its own sums, and is
+    updated beside those of the next one. Nothing without such arguments.
   }];
   let options = [
     Option<"buckets", "buckets", "unsigned", "16",
@@ -83,11 +86,14 @@ def FormStepsPass : Pass<"tandem-form-steps", "::mlir::func::FuncOp"> {
   let description = [{
     Before, each operator but sources has a slot (`sched.slot`). After, the
     function holds `sched.step`s in the order of slots. The operators of a slot
-    that compute are one step. Of those that communicate, a collective that
-    waits is a step of its own; others are joined, apart from moves. Each step
-    makes the sources again that it reads, and its elementwise operators what
-    cheap operators make of sources alone, as the positions of random masks.
-    No step waits for an event yet.
+    that compute are one step, which copies from and to the host cut. Copies in one
+    direction that follow each other are a step of a queue that copies. What is sent
+    (`nn.to_host`) leaves at the next library call. Parameters are fetched
+    (`nn.from_host`) in front of the library call, or the slot, that reads them first.
+    Of operators that communicate, a piece of a collective that waits is a step of
+    its own; others are joined, apart from moves. Each step makes the sources again
+    that it reads, and its elementwise operators what cheap operators make of sources
+    alone, as the positions of random masks. No step waits for an event yet.
   }];
 }
 
