@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from forked import free_port
+from safetensors.torch import load_file
 from tandem.__main__ import main
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -79,6 +80,31 @@ def test_losses_are_those_of_the_cpu(case, tmp_path):
     for seed in ("0", "1"):
         found = losses(program, step, TANDEM_EMULATED_SEED=seed)
         assert found == pytest.approx(expected, rel=1e-9), seed
+
+
+STORED = {
+    "one": ["--accumulate", "2"],
+    "zero": ["--mesh", "data=2", "--plan", "zero", "--micro", "2"],
+    "pipeline": ["--mesh", "pipe=2", "--sections", "2", "--accumulate", "2"],
+}
+
+
+@pytest.mark.parametrize("case", STORED)
+def test_what_lies_on_the_host_has_the_values_of_the_device(case, tmp_path):
+    """Parameters and both moments after three steps: to the bit those of a GPU that holds them, and the CPU's."""
+    step, options = exported(tmp_path, "gpt", "--dtype", "float64"), STORED[case]
+    pins = ["--pin", "parameter:layers.*:host", "--pin", "exp_avg*:host"]
+    values = []
+    for device, own in (("cuda", pins), ("cuda", []), ("cpu", pins)):
+        program, file = compiled(step, *options, *own, device=device), tmp_path / "values"
+        losses(program, step, "--save", file, TANDEM_EMULATED_SEED="1")
+        values.append(load_file(file))
+    found, held, of_cpu = values
+    assert set(found) == set(held) == set(of_cpu)
+    assert any("exp_avg_sq" in name for name in found)
+    for name, value in found.items():
+        assert torch.equal(value, held[name]), name
+        torch.testing.assert_close(value, of_cpu[name], rtol=1e-9, atol=1e-12)
 
 
 def test_orders_of_a_pipeline_have_equal_bits(tmp_path):

@@ -6,7 +6,12 @@ import re
 import pytest
 import tandem
 import torch
+from test_checkpointed import batches as tokens
+from test_checkpointed import check_training
+from test_checkpointed import loss_fn as loss_of_tokens
 from test_models import mse, normal
+from test_pipelines import TIED_PINS, tied
+from test_recomputed import gpt
 from test_training import train_both
 from torch import nn
 
@@ -172,3 +177,45 @@ def test_a_plan_to_start_from_says_what_it_stores(tmp_path):
         tandem.CompileError, match=r"start.plan' has the pin 'parameter:\*:host', and this run"
     ):
         compiled(start=str(file), **how)
+
+
+def test_tied_parameters_on_the_host_of_a_pipeline():
+    """The last section reads the weight of the first one, and nothing sends the parameter itself."""
+    model, batches = tied(), [(normal(8, 8), normal(8, 8)) for _ in range(4)]
+    how = dict(mesh="pipe=2", accumulate=4, pins=[*TIED_PINS, *STORED["pins"]])
+    step, _ = train_both(model, mse, torch.optim.AdamW(model.parameters(), lr=0.01), batches, **how)
+    assert step.program.pinned_bytes(0) > 0 and step.program.pinned_bytes(1) > 0
+
+
+@pytest.mark.parametrize("mesh", ["pipe=2", "pipe=2,data=2"])
+def test_a_pipeline_that_makes_values_again_of_parameters_on_the_host(mesh):
+    """Clones for the backward pass, which are offered beyond the section, do not move the parameter there."""
+    pins = [tandem.pin("blocks.*", "again"), *STORED["pins"]]
+    how = dict(mesh=mesh, plan="zero" if "data" in mesh else None, accumulate=2, sections=2)
+    step = check_training(gpt(), loss_of_tokens, tokens(3), pins=pins, **how)
+    assert "nn.either: again" in step.compiled.plan and step.program.pinned_bytes(0) > 0
+
+
+@pytest.mark.parametrize(
+    "ways", [("zero", "pipeline"), ("pipeline", "one"), ("search", "zero")], ids="-".join
+)
+@pytest.mark.parametrize(
+    "stored", [(STORED, {}), ({}, STORED), (STORED, STORED)], ids=["back", "away", "stay"]
+)
+def test_resumes_under_another_layout(ways, stored, tmp_path):
+    """Twenty steps, ten under each layout: with a checkpoint between, the values are those of steps without pins."""
+    ends = []
+    for number, pins in enumerate((stored, ({}, {}))):
+        folder = str(tmp_path / str(number))
+        for way, own in zip(ways, pins, strict=True):
+            step, batches = compiled(**STORED_HOW[way], **own)
+            if way is ways[1]:
+                step.load(folder)
+            losses = [step(batches[i % 4]) for i in range(10)]
+            if way is ways[0]:
+                step.save(folder)
+        ends.append((losses, step))
+    (found, step), (expected, plain) = ends
+    assert found == expected
+    assert_same(step, plain)
+    assert (step.program.pinned_bytes(0) > 0) == bool(stored[1])
