@@ -16,14 +16,15 @@ using namespace tandem::cost;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Sums over the points, each weighted by 1 / seconds^2: relative errors.
+/// Sums over the points, each weighted by 1 / seconds: relative errors, of which
+/// each counts by its seconds.
 struct WeightedSums {
   double s = 0, sx = 0, sxx = 0, sy = 0, sxy = 0;
 
   explicit WeightedSums(const std::vector<MeasuredCollective> &points) {
     for (const MeasuredCollective &point : points) {
       double x = static_cast<double>(point.bytes), y = point.seconds;
-      double weight = 1 / (y * y);
+      double weight = 1 / y;
       s += weight, sx += weight * x, sxx += weight * x * x;
       sy += weight * y, sxy += weight * x * y;
     }

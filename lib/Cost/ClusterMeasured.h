@@ -18,8 +18,10 @@
 
 namespace tandem::cost {
 
-/// The line latency + bytes * rate with the least sum of squared relative
-/// errors, both not negative. With one size the formula's latency stays.
+/// The line latency + bytes * rate, both not negative, with the least sum of
+/// squared relative errors, each times its seconds: a step takes the sum of its
+/// collectives' seconds, and a link that lets the first bytes pass for nothing
+/// has no line. With one size the formula's latency stays.
 /// `points`: at least one, of one kind, link and number of ranks.
 ChangeRate fitMeasured(const std::vector<MeasuredCollective> &points,
                        ChangeRate formula);
