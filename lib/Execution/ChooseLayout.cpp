@@ -27,8 +27,10 @@ static constexpr size_t kMostPipelines = 4;
 static constexpr size_t kMostTooLarge = 2;
 /// Of pipelines that became Programs, so many have their orders searched.
 static constexpr size_t kMostSearched = 2;
-/// The share of the time limit for the meshes without a pipe axis.
+/// The share of the time that is left for the meshes without a pipe axis.
 static constexpr double kFirstShare = 1.0 / 3;
+/// Of a step without a pipe axis, beside one.
+static constexpr int64_t kStrands = 2;
 
 bool tandem::weighsLayouts(const CompileOptions &options) {
   return options.weighsPipelines && options.mesh == "auto" &&
@@ -52,11 +54,16 @@ struct Candidate {
   /// Why there is no Program of it.
   std::string failure = {};
   size_t number = 0;
+  /// Whether there is more than a plan.
+  bool isPriced = true;
   double seconds = 0, bubble = 0, exposed = 0;
   /// B that a rank holds: of each point, or of all.
   std::vector<int64_t> held = {};
   std::string plan = {};
   std::vector<std::string> remarks = {};
+
+  /// Without a pipe axis, its mesh left open.
+  bool isOpen() const { return options.mesh == "auto"; }
 };
 
 class Chooser {
@@ -68,6 +75,7 @@ public:
 
 private:
   Candidate make(std::string name, std::string mesh) const;
+  void addOpen();
   void addPresets();
   void addRule();
   void addPipelines();
@@ -84,9 +92,10 @@ private:
   void varyMicrobatches();
   void addSearched();
   std::string findExcess(const Candidate &candidate) const;
-  double getSeconds(size_t numLeft, bool isFirst) const;
+  double getSeconds(const Candidate &candidate) const;
   void weigh(size_t number);
-  void tryOne(Candidate &candidate, double seconds);
+  CompileOptions getOptions(const Candidate &candidate) const;
+  void tryOne(Candidate &candidate);
   std::string measure(Candidate &candidate, const std::string &bytes) const;
   std::vector<std::string> printTable() const;
   bool isInterrupted() const {
@@ -142,6 +151,18 @@ Candidate Chooser::make(std::string name, std::string mesh) const {
   candidate.options.mesh = std::move(mesh);
   candidate.options.weighsPipelines = false;
   return candidate;
+}
+
+/// In one strand, and in two, of which one computes while the other
+/// communicates: so what passes gather hides, too.
+void Chooser::addOpen() {
+  candidates.push_back(make("no pipe axis", "auto"));
+  if (options.micro > 1 || devices == 1 || step.rows < 1 ||
+      step.rows % (kStrands * options.accumulate) != 0)
+    return;
+  std::string name = "no pipe axis micro=" + std::to_string(kStrands);
+  candidates.push_back(make(std::move(name), "auto"));
+  candidates.back().options.micro = kStrands;
 }
 
 void Chooser::addPresets() {
@@ -353,13 +374,16 @@ void Chooser::addSearched() {
 //===----------------------------------------------------------------------===//
 
 /// Of the search of a plan; 0 is no limit.
-double Chooser::getSeconds(size_t numLeft, bool isFirst) const {
-  if (options.searchTimeLimit <= 0)
+double Chooser::getSeconds(const Candidate &candidate) const {
+  const CompileOptions &own = candidate.options;
+  bool isFixed = own.search.empty() && own.order != "search";
+  if (options.searchTimeLimit <= 0 || isFixed)
     return 0;
   double left = options.searchTimeLimit - deadline.getPassed();
   if (left <= 0)
     return options.searchTimeLimit * kFirstShare;
-  return isFirst ? left * kFirstShare : left / static_cast<double>(numLeft);
+  auto numLeft = static_cast<double>(candidates.size() - candidate.number);
+  return candidate.isOpen() ? left * kFirstShare : left / numLeft;
 }
 
 /// Why a preset is of no use, as far as batch and parameters say: so no Program
@@ -422,9 +446,9 @@ std::string Chooser::measure(Candidate &candidate,
 }
 
 /// The commands are those of the device, without kernels.
-void Chooser::tryOne(Candidate &candidate, double seconds) {
+CompileOptions Chooser::getOptions(const Candidate &candidate) const {
   CompileOptions own = candidate.options;
-  if (seconds > 0 && !own.search.empty())
+  if (double seconds = getSeconds(candidate); seconds > 0)
     own.searchTimeLimit = seconds;
   own.usesCache = own.timeline = own.explain = false;
   own.triesSumPieces = false; // of each layout
@@ -440,13 +464,25 @@ void Chooser::tryOne(Candidate &candidate, double seconds) {
   own.isCancelled = [this] {
     return isCancelled() || (hasProgram && !getEnd().empty());
   };
+  // A Program would say what the one plan takes that there was time for. That
+  // its points have room only a Program says.
+  own.isPlanEnough = [this, &candidate] {
+    return candidate.isOpen() && !hasProgram && !getEnd().empty();
+  };
+  return own;
+}
+
+void Chooser::tryOne(Candidate &candidate) {
   CompiledProgram result;
-  if (!compile(module, name, own, result, candidate.failure)) {
+  if (!compile(module, name, getOptions(candidate), result,
+               candidate.failure)) {
     if (std::string end = getEnd(); hasProgram && !end.empty())
       candidate.failure = "not compiled " + end;
     return;
   }
-  candidate.failure = measure(candidate, result.bytes);
+  candidate.isPriced = !result.bytes.empty();
+  if (candidate.isPriced)
+    candidate.failure = measure(candidate, result.bytes);
   candidate.plan = std::move(result.plan);
   candidate.remarks = std::move(result.remarks);
 }
@@ -456,17 +492,14 @@ void Chooser::weigh(size_t number) {
   candidate.number = number;
   if (options.progress)
     options.progress("layouts", number, candidates.size());
-  bool isFixed =
-      candidate.options.search.empty() && candidate.options.order != "search";
-  double seconds =
-      isFixed ? 0 : getSeconds(candidates.size() - number, number == 0);
   if (!candidate.failure.empty())
     return; // no memory holds it
   candidate.failure = findExcess(candidate);
-  if (std::string end = getEnd(); isCancelled() || (hasProgram && !end.empty()))
+  std::string end = getEnd();
+  if (isCancelled() || (hasProgram && !end.empty()))
     candidate.failure = "not tried " + end;
   else if (candidate.failure.empty())
-    tryOne(candidate, seconds);
+    tryOne(candidate);
   // A preset alone may be far from the best.
   hasProgram |= candidate.failure.empty() && !candidate.options.search.empty();
 }
@@ -481,7 +514,9 @@ std::vector<std::string> Chooser::printTable() const {
       devices, cluster.name,
       llvm::count_if(
           candidates,
-          [](const Candidate &each) { return each.failure.empty(); }),
+          [](const Candidate &each) {
+            return each.failure.empty() && each.isPriced;
+          }),
       candidates.size()));
   double fastest = candidates.front().seconds;
   for (const Candidate &candidate : candidates) {
@@ -489,6 +524,10 @@ std::vector<std::string> Chooser::printTable() const {
     line.append(width - candidate.name.size() + 2, ' ');
     if (!candidate.failure.empty()) {
       table.push_back(line + candidate.failure);
+      continue;
+    }
+    if (!candidate.isPriced) {
+      table.push_back(line + "planned, and not priced " + getEnd());
       continue;
     }
     line += llvm::formatv("step {0:F6} s, bubble {1:F1} %, exposed {2:F6} s, "
@@ -514,7 +553,7 @@ std::optional<LayoutChoice> Chooser::run(std::string &error) {
   std::optional<search::InterruptGuard> guard;
   if (options.takesInterrupts)
     guard.emplace();
-  candidates.push_back(make("no pipe axis", "auto"));
+  addOpen();
   // Those that need no search are there within any limit of time.
   addPresets();
   addPipelines();

@@ -270,13 +270,19 @@ LogicalResult Compilation::runStage(const Stage &stage) {
   return success();
 }
 
+bool Compilation::isLast(const Stage &stage) {
+  if (stage.name == "plan" && options.isPlanEnough)
+    endsWithPlan = options.isPlanEnough();
+  return endsWithPlan || stage.name == options.stopAfter;
+}
+
 LogicalResult Compilation::runStages(const Stage *first) {
   for (const Stage &stage : llvm::make_range(first, getStages().end())) {
     if (stage.name == "plan")
       keepStep();
     if (failed(runStage(stage)))
       return failure();
-    if (stage.name == options.stopAfter)
+    if (isLast(stage))
       break;
   }
   return success();
@@ -374,7 +380,7 @@ FailureOr<bool> Compilation::compileFrom(const Stage *first) {
     guard.emplace();
   if (failed(runStages(first)))
     return failure();
-  if (!options.stopAfter.empty())
+  if (endsWithPlan || !options.stopAfter.empty())
     return true;
   FailureOr<bool> isDone = failure();
   if (succeeded(emit()))

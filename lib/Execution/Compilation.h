@@ -115,6 +115,7 @@ private:
   bool mayHidePlan(const Stage *from) const;
   mlir::LogicalResult runStage(const Stage &stage);
   mlir::LogicalResult runStages(const Stage *first);
+  bool isLast(const Stage &stage);
   mlir::LogicalResult emit();
   /// Bytes of each rank of a pipeline that has limits; else none.
   mlir::FailureOr<std::vector<int64_t>> getLimitsOfPipe();
@@ -181,6 +182,8 @@ private:
   Recompute recompute;
   Repeats repeats;
   Unordered unordered;
+  /// Whether the plan was all that was wanted.
+  bool endsWithPlan = false;
   /// Of all searches together.
   pipeline::Deadline deadline;
   /// Of the module and its step, in a text that users rarely see.

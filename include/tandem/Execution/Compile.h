@@ -40,6 +40,9 @@ struct CompileOptions : Options {
   /// thread that compiles; true ends the compilation with an error. Empty:
   /// nobody asks.
   std::function<bool()> isCancelled;
+  /// Asked behind the stage plan; true ends there, as with `stopAfter`. May be
+  /// empty.
+  std::function<bool()> isPlanEnough;
   /// Told when a stage begins (its name, 0, 0), and between kernels how many
   /// are done of how many ("kernels"), by the same thread. May be empty.
   std::function<void(std::string_view what, size_t done, size_t all)> progress;
@@ -52,7 +55,8 @@ struct CompileOptions : Options {
 };
 
 struct CompiledProgram {
-  /// The bytes of a .tdm file; empty with `stopAfter`.
+  /// The bytes of a .tdm file; empty with `stopAfter`, or where the plan was
+  /// enough.
   std::string bytes;
   /// What is split how, which collectives with how many bytes: for people.
   std::string planTable;

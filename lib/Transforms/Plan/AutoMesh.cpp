@@ -77,6 +77,7 @@ private:
   std::optional<double> getSeconds(size_t numLeft) const;
   bool isEnded(ArrayRef<Trial> trials) const;
   void search(Trial &trial, double seconds);
+  void insist(MutableArrayRef<Trial> trials);
   void report(ArrayRef<Trial> trials, StringRef cluster, int64_t devices);
 
   const StepGraph &plain;
@@ -94,11 +95,15 @@ std::optional<double> MeshSearch::getSeconds(size_t numLeft) const {
   return left > 0 ? std::optional(left / numLeft) : std::nullopt;
 }
 
+static bool hasPlan(ArrayRef<Trial> trials) {
+  return llvm::any_of(
+      trials, [](const Trial &trial) { return trial.plan.has_value(); });
+}
+
 /// Whether nothing more is wanted, and there is a plan to take.
 bool MeshSearch::isEnded(ArrayRef<Trial> trials) const {
   return options.exchange.endsSearch && options.exchange.endsSearch() &&
-         llvm::any_of(
-             trials, [](const Trial &trial) { return trial.plan.has_value(); });
+         hasPlan(trials);
 }
 
 void MeshSearch::search(Trial &trial, double seconds) {
@@ -118,6 +123,32 @@ void MeshSearch::search(Trial &trial, double seconds) {
   FailureOr<cost::Plan> plan = findPlan(graph, options, seconds);
   if (succeeded(plan))
     trial.plan = std::move(*plan);
+}
+
+/// Some plan is worth more than the limit, which is of wall time: on a busy
+/// machine an equal share may be too short for any mesh. So shares double until
+/// one has a plan. If memory is the reason and values may be made again, the
+/// step is planned again with that offer instead.
+void MeshSearch::insist(MutableArrayRef<Trial> trials) {
+  constexpr double kMostLimits = 8;
+  double limit = options.searchTimeLimit;
+  double seconds = limit / static_cast<double>(trials.size());
+  auto isOver = [&] {
+    std::chrono::duration<double> passed = Clock::now() - begin;
+    return hasPlan(trials) || passed.count() > kMostLimits * limit ||
+           (options.exchange.mayOffer &&
+            options.exchange.result->lacksMemory) ||
+           (options.exchange.endsSearch && options.exchange.endsSearch());
+  };
+  while (limit > 0 && !isOver()) {
+    seconds *= 2;
+    for (Trial &trial : trials) {
+      if (isOver())
+        return;
+      trial.failure.clear();
+      search(trial, seconds);
+    }
+  }
 }
 
 /// Of equal costs, but for rounding, the mesh that was tried first, which has
@@ -181,6 +212,7 @@ FailureOr<MeshChoice> MeshSearch::run() {
     else
       trial.failure = "not tried within the time limit";
   }
+  insist(trials);
   llvm::sort(trials, isBetter);
   if (!trials.front().plan)
     return emitError(plain.getLoc())
