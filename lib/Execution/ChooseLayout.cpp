@@ -205,6 +205,15 @@ void Chooser::addRule() {
   }
 }
 
+/// What passes of a microbatch take, however many rows it has: two kernels for
+/// each product, and in W what reads, adds to and writes the sums of gradients.
+static LayerCost getFixed(const ChainLayer &layer,
+                          const cost::DeviceKind &kind) {
+  double launches = 2 * static_cast<double>(layer.products) * kind.overhead;
+  double sums = 3 * static_cast<double>(layer.bytes) / kind.memoryBandwidth;
+  return {launches, launches, launches + sums};
+}
+
 /// Seconds from FLOPs at the peak of each kind; of the backward pass twice
 /// those of the forward pass.
 LayoutProblem Chooser::makeProblem() const {
@@ -228,6 +237,7 @@ LayoutProblem Chooser::makeProblem() const {
     for (const cost::DeviceKind &kind : cluster.kinds) {
       double pass = layer.flops / rows / cost::getPeakRate(kind, step.type);
       own.costs[{kind.name, 1}] = {pass, pass, pass};
+      own.fixed[kind.name] = getFixed(layer, kind);
     }
   }
   return problem;
@@ -328,9 +338,8 @@ const Candidate *Chooser::findBest() const {
   return best;
 }
 
-/// The estimate of layers knows no time that an action takes by itself. So the
-/// fastest pipeline is tried with half and twice the microbatches, until
-/// neither is faster.
+/// The estimate of layers knows no latency of actions. So the fastest pipeline
+/// is tried with half and twice the microbatches, until neither is faster.
 void Chooser::varyMicrobatches() {
   for (std::string last; options.accumulate == 1;) {
     const Candidate *best = findBest();
@@ -512,11 +521,10 @@ std::vector<std::string> Chooser::printTable() const {
   table.push_back(llvm::formatv(
       "layouts: {0} devices of {1}, {2} of {3} became Programs, fastest first",
       devices, cluster.name,
-      llvm::count_if(
-          candidates,
-          [](const Candidate &each) {
-            return each.failure.empty() && each.isPriced;
-          }),
+      llvm::count_if(candidates,
+                     [](const Candidate &each) {
+                       return each.failure.empty() && each.isPriced;
+                     }),
       candidates.size()));
   double fastest = candidates.front().seconds;
   for (const Candidate &candidate : candidates) {

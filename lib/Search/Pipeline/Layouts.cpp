@@ -177,6 +177,7 @@ static LayerCost getCost(const LayoutProblem &problem, const Layout &layout,
   for (unsigned kind : kinds) {
     const std::string &name = problem.cluster.kinds[kind].name;
     const LayerCost &one = layer.costs.at({name, 1});
+    auto fixed = layer.fixed.find(name);
     auto found = layer.costs.find({name, layout.model});
     auto get = [&](double LayerCost::*pass) {
       double shared = found != layer.costs.end()
@@ -184,6 +185,8 @@ static LayerCost getCost(const LayoutProblem &problem, const Layout &layout,
                           : one.*pass / layout.model + ring + latency;
       double seconds =
           scale(one.*pass, shared, ring, layout.model, layout.rows);
+      if (fixed != layer.fixed.end())
+        seconds += fixed->second.*pass;
       slowest.*pass = std::max(slowest.*pass, seconds);
     };
     get(&LayerCost::forward);

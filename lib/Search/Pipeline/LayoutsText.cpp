@@ -110,14 +110,18 @@ void LayoutReader::readCost(ModelLayer &layer) {
   unsigned kind = takeKind();
   if (!words.ok())
     return;
+  const std::string &name = problem.cluster.kinds[kind].name;
   unsigned model = 1;
-  if (words.peek() == "model") {
+  bool isFixed = words.peek() == "fixed";
+  if (isFixed) {
+    words.take();
+  } else if (words.peek() == "model") {
     words.take();
     model = words.takeCount(1);
   }
   auto pairs = words.takePairs({"F", "I", "W"});
-  layer.costs[{problem.cluster.kinds[kind].name, model}] = {
-      pairs["F"], pairs["I"], pairs["W"]};
+  LayerCost cost{pairs["F"], pairs["I"], pairs["W"]};
+  (isFixed ? layer.fixed[name] : layer.costs[{name, model}]) = cost;
 }
 
 void LayoutReader::readLayer() {

@@ -35,6 +35,7 @@ public:
   std::vector<unsigned> parameters;
   /// Of the operators of those parameters that are before number i.
   std::vector<double> flopsBefore;
+  std::vector<int64_t> productsBefore;
   /// Of those, bytes of the results that later passes read.
   std::vector<int64_t> savedBefore;
   /// Of those parameters before number i that have operators.
@@ -69,7 +70,7 @@ private:
   std::vector<std::pair<Operation *, unsigned>> ranksOfOps;
   std::map<unsigned, int64_t> crossing;
   std::vector<double> flops;
-  std::vector<int64_t> saved;
+  std::vector<int64_t> products, saved;
   std::vector<bool> used;
 };
 
@@ -113,6 +114,7 @@ void Chain::addParameters(Value value) {
       rank = parameters.size();
       parameters.push_back(argument.getArgNumber());
       flops.push_back(0);
+      products.push_back(0);
       saved.push_back(0);
       used.push_back(false);
       mayCut.push_back(true);
@@ -151,6 +153,7 @@ void Chain::addOperator(Operation &op) {
     std::fill(mayCut.begin() + before + 1, mayCut.begin() + rank + 1, false);
   ranksOfOps.emplace_back(&op, rank);
   flops[rank] += tandem::getFlops(&op);
+  products[rank] += isa<nn::LibraryOpInterface>(op);
   for (Value result : op.getResults())
     if (isSaved(result))
       saved[rank] += tandem::getBytes(result.getType());
@@ -184,10 +187,12 @@ Chain::Chain(func::FuncOp step) : step(step), data(findOfData(step)) {
     if (isForward(op))
       addOperator(op);
   flopsBefore.assign(1, 0);
+  productsBefore.assign(1, 0);
   savedBefore.assign(1, 0);
   usedBefore.assign(1, 0);
   for (unsigned i = 0; i < size(); ++i) {
     flopsBefore.push_back(flopsBefore[i] + flops[i]);
+    productsBefore.push_back(productsBefore[i] + products[i]);
     savedBefore.push_back(savedBefore[i] + saved[i]);
     usedBefore.push_back(usedBefore[i] + used[i]);
   }
@@ -310,6 +315,7 @@ std::vector<ChainLayer> tandem::listLayers(func::FuncOp step, int64_t number) {
       continue;
     ChainLayer &layer = layers.emplace_back();
     layer.flops = chain.flopsBefore[end] - chain.flopsBefore[begin];
+    layer.products = chain.productsBefore[end] - chain.productsBefore[begin];
     layer.saved = chain.savedBefore[end] - chain.savedBefore[begin];
     layer.leaving = end < chain.size() ? chain.getCrossing(end) : 0;
     for (; begin < end; ++begin) {

@@ -15,7 +15,7 @@
 // the bytes that devices sum for each other take their ring over the links; the
 // rest is latency. So b rows take
 //
-//   b (t(1) / d + ring) + (t(d) - t(1) / d - ring, if positive)
+//   b (t(1) / d + ring) + (t(d) - t(1) / d - ring, if positive) + fixed
 //
 // Devices of a node that cross the same link at one time share it. Gradients
 // are summed over `data`, in a ring, behind a point's last W. Transfers and
@@ -40,6 +40,8 @@ namespace tandem::pipeline {
 struct ModelLayer {
   /// Seconds of one row, by kind of device and number of devices that share it.
   std::map<std::pair<std::string, unsigned>, LayerCost> costs;
+  /// By kind: what a pass takes besides, however many rows it has.
+  std::map<std::string, LayerCost> fixed;
   /// Of its parameters and their gradient each.
   double weights = 0;
   /// Of one row: held from F to W, moved behind the layer, and summed in each

@@ -37,6 +37,8 @@ struct ChainLayer {
   std::vector<std::string> parameters;
   /// Of the forward pass over the whole batch.
   double flops = 0;
+  /// Products, convolutions and the like of the forward pass.
+  int64_t products = 0;
   /// Of the parameters; of what leaves the layer for later ones; of what the
   /// backward pass reads of it.
   int64_t bytes = 0, leaving = 0, saved = 0;
