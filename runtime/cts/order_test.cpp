@@ -18,6 +18,7 @@
 #include "cts/stages.h"
 #include "cuda/driver/gpu.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <dlfcn.h>
 
@@ -148,6 +149,88 @@ TEST_P(OrderTest, TransfersLoseIt) {
   }
   // Of each transfer and check at least one.
   EXPECT_GE(needed, 2 * p.kRows + 1);
+}
+
+constexpr int64_t kPieces = 12, kBefore = 4, kTransfers = 4;
+
+/// Point 0 sums in pieces over its two ranks, and sends behind piece kBefore.
+ProgramBuilder makeBusyProgram() {
+  ProgramBuilder b({{"pipe", 2}, {"data", 2}});
+  uint32_t to = b.transferQueue(0, 1), sums = b.commQueue("sums", true);
+  for (int64_t point : {0, 1}) {
+    if (point)
+      b.addRankProgram();
+    b.setArena(128);
+    for (int64_t rank : {0, 1})
+      b.setRankProgram(2 * point + rank, uint32_t(point));
+    BufferRef value = b.arena(0, 16), sum = b.arena(64, 16);
+    b.add({.name = "zero"}, Fill{b.arena(0, 128), {0}});
+    uint32_t filled = b.recordEvent(kCompute);
+    b.waitEvent(to, filled);
+    b.waitEvent(sums, filled);
+    auto addPieces = [&](int64_t count) {
+      for (int64_t i = 0; i < count; ++i)
+        b.add({.name = "piece", .queue = sums},
+              Collective{.kind = CollectiveKind::AllReduce,
+                         .axes = {1},
+                         .type = ElementType::F32,
+                         .shape = {4},
+                         .source = sum,
+                         .destination = sum});
+    };
+    if (point == 0) {
+      addPieces(kBefore);
+      b.waitEvent(to, b.recordEvent(sums));
+    }
+    for (int64_t i = 0; i < kTransfers; ++i) {
+      Transfer transfer{
+          .from = 0, .to = 1, .type = ElementType::F32, .shape = {4}, .tag = i};
+      if (point == 0)
+        b.send({.name = "send", .queue = to}, transfer, value);
+      else
+        b.receive({.name = "receive", .queue = to}, transfer, value);
+    }
+    if (point == 0)
+      addPieces(kPieces - kBefore);
+  }
+  return b;
+}
+
+/// How many pieces of the sum have ended when the last transfer ends. Of copies
+/// and fills a transfer alone reads and writes the device.
+double countBeforeTransfers(const Order &order) {
+  double sums = 0, before = 0, transfers = 0;
+  for (size_t ended : order.getEnded()) {
+    const Piece &piece = order.getPieces()[ended];
+    if (piece.name.starts_with("tandem_sum_"))
+      ++sums;
+    auto writes = std::ranges::count_if(piece.runs, &Run::writes);
+    bool isTransfer = piece.name == "a copy or fill" && writes > 0 &&
+                      writes < std::ssize(piece.runs);
+    if (isTransfer)
+      ++transfers, before = sums;
+  }
+  EXPECT_EQ(transfers, 2 * kTransfers);
+  return kPieces * before / sums;
+}
+
+/// A transfer waits for the piece that runs, and for no other.
+TEST_P(OrderTest, TransfersComeBeforePiecesOfSums) {
+  auto count = [&](const char *priorities) {
+    setenv("TANDEM_EMULATED_PRIORITIES", priorities, 1);
+    auto session = start(makeBusyProgram(), {.graph = GetParam()});
+    Order *order = watch(true, 0);
+    EXPECT_TRUE(session && session->step().ok());
+    double before = countBeforeTransfers(*order);
+    unsetenv("TANDEM_EMULATED_PRIORITIES");
+    watch(false, 0);
+    return before;
+  };
+  double with = count("1");
+  EXPECT_GE(with, kBefore);
+  EXPECT_LE(with, kBefore + 1);
+  // What the test would see otherwise.
+  EXPECT_GT(count("0"), kBefore + 1);
 }
 
 /// All that a step leaves; nothing where it ends by an error.

@@ -159,6 +159,12 @@ CUresult cuCtxSynchronize() {
   return none == kSuccess ? emulated::finishAll() : none;
 }
 
+CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
+  *least = emulated::kLeastPriority;
+  *greatest = emulated::kGreatestPriority;
+  return checkContext();
+}
+
 CUresult cuGetErrorString(CUresult error, const char **text) {
   static thread_local std::string words;
   switch (error) {
@@ -433,10 +439,13 @@ CUresult cuLaunchKernel(CUfunction function, unsigned gridX, unsigned gridY,
   return later(stream, kernel.name, [launch] { return emulated::run(launch); });
 }
 
-CUresult cuStreamCreate(CUstream *stream, unsigned) {
+CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
+  return cuStreamCreateWithPriority(stream, flags, emulated::kLeastPriority);
+}
+CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned, int priority) {
   if (CUresult none = checkContext(); none != kSuccess)
     return none;
-  *stream = emulated::createStream();
+  *stream = emulated::createStream(priority);
   return kSuccess;
 }
 CUresult cuStreamDestroy_v2(CUstream stream) {
@@ -458,8 +467,10 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
   return emulated::endCapture(stream, graph);
 }
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *made, CUgraph graph,
-                                     unsigned long long) {
-  *made = emulated::instantiate(graph);
+                                     unsigned long long flags) {
+  if (flags & ~uint64_t(kUseNodePriority))
+    return kInvalidValue;
+  *made = emulated::instantiate(graph, flags & kUseNodePriority);
   return kSuccess;
 }
 CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream) {

@@ -18,6 +18,9 @@
 //   TANDEM_EMULATED_MEMORY      bytes (2^34)
 //   TANDEM_EMULATED_FASTEST     which of cuBLASLt's algorithms takes no hour
 //                               longer, as events see it (1)
+//   TANDEM_EMULATED_PRIORITIES  1: what is ready in streams of the greatest
+//                               priority comes first, as on a GPU that is full
+//                               (0: priorities do not count)
 //   TANDEM_EMULATED_NCCL        the version of NCCL (22809)
 //   TANDEM_EMULATED_NCCL_CTAS   communicators that may take more
 //                               multiprocessors are refused (none)
@@ -107,7 +110,9 @@ TANDEM_EXPORT CUresult fail(CUresult error, const std::string &text);
 /// Numbers that the seed determines.
 std::mt19937_64 &random();
 
-CUstream createStream();
+/// Priorities are as CUDA counts them: the lower number comes first.
+inline constexpr int kLeastPriority = 0, kGreatestPriority = -5;
+CUstream createStream(int priority);
 void destroyStream(CUstream stream);
 CUevent createEvent();
 void destroyEvent(CUevent event);
@@ -125,7 +130,9 @@ CUresult endCapture(CUstream stream, CUgraph *graph);
 /// Of a call that no capture of this thread survives: success where there is
 /// none.
 CUresult breakCapture();
-CUgraphExec instantiate(CUgraph graph);
+/// Nodes have the priorities of the streams that they were captured in, or,
+/// without `keepsPriorities`, the least one.
+CUgraphExec instantiate(CUgraph graph, bool keepsPriorities);
 CUresult launch(CUgraphExec graph, CUstream stream);
 void destroy(CUgraph graph);
 void destroy(CUgraphExec graph);

@@ -104,6 +104,7 @@ void Order::compare(size_t piece, const Run &run) {
 
 void Order::end(size_t piece) {
   present = kNone;
+  ended.push_back(piece);
   Touched own = std::move(touched[piece]);
   touched.erase(piece);
   std::vector<Run> &runs = pieces[piece].runs;

@@ -52,6 +52,8 @@ public:
 
   const std::vector<Piece> &getPieces() const { return pieces; }
   const std::vector<std::string> &getReports() const { return reports; }
+  /// Pieces in the order in which they ended.
+  const std::vector<size_t> &getEnded() const { return ended; }
 
 private:
   static constexpr size_t kNone = SIZE_MAX;
@@ -82,6 +84,7 @@ private:
   std::map<size_t, Touched> touched;            ///< Of pieces at work.
   std::map<uint64_t, Range> ranges;             ///< By their begin.
   std::vector<std::string> reports;
+  std::vector<size_t> ended;
   size_t present = kNone;
 };
 

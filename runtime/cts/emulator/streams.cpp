@@ -29,6 +29,7 @@ struct Job {
 struct Node {
   Job job;
   std::vector<size_t> before; ///< Nodes that come first.
+  int priority = kLeastPriority;
 };
 using Nodes = std::vector<Node>;
 
@@ -71,6 +72,7 @@ struct CUstream_st {
     size_t piece = 0; ///< Of the order, where it is watched.
   };
   std::deque<Item> items;
+  int priority = emulated::kLeastPriority;
   CUdevice device = emulated::presentDevice();
   std::shared_ptr<emulated::Capture> capture = nullptr;
   std::vector<size_t> last = {}; ///< Nodes that its next one comes behind.
@@ -134,6 +136,7 @@ std::shared_ptr<CUevent_st> find(CUevent event) {
 struct Choice {
   CUstream_st *stream;
   size_t node;
+  int priority;
 };
 enum class Found { Work, Waiting, Nothing };
 
@@ -164,14 +167,14 @@ Found listChoices(std::vector<Choice> &choices) {
           continue;
         size_t piece = order ? item.replay->pieces[i] : 0;
         if (isReady(nodes[i].job, item.replay->begun[i], piece))
-          choices.push_back({stream, i});
+          choices.push_back({stream, i, nodes[i].priority});
         else
           waits = true;
       }
     } else if (item.event && item.event->done < item.needed) {
       continue;
     } else if (isReady(item.job, item.begun, item.piece)) {
-      choices.push_back({stream, 0});
+      choices.push_back({stream, 0, stream->priority});
     } else {
       waits = true;
     }
@@ -179,6 +182,16 @@ Found listChoices(std::vector<Choice> &choices) {
   return !choices.empty() ? Found::Work
          : waits          ? Found::Waiting
                           : Found::Nothing;
+}
+
+/// Where they are asked for.
+void keepFirst(std::vector<Choice> &choices) {
+  if (!setting("TANDEM_EMULATED_PRIORITIES", 0))
+    return;
+  int first = std::ranges::min(choices, {}, &Choice::priority).priority;
+  std::erase_if(choices, [first](const Choice &choice) {
+    return choice.priority != first;
+  });
 }
 
 /// Does it, or begins it; true once it is done.
@@ -213,7 +226,8 @@ Found doOne() {
   Found found = listChoices(choices);
   if (found != Found::Work)
     return found;
-  auto [stream, node] = choices[random()() % choices.size()];
+  keepFirst(choices);
+  auto [stream, node, priority] = choices[random()() % choices.size()];
   CUstream_st::Item &item = stream->items.front();
   if (!item.replay) {
     if (perform(item.job, item.begun, item.piece))
@@ -258,7 +272,7 @@ CUresult add(CUstream stream, Job job) {
     return failure;
   }
   Nodes &nodes = into.capture->nodes;
-  nodes.push_back({std::move(job), std::move(into.last)});
+  nodes.push_back({std::move(job), std::move(into.last), into.priority});
   into.last = {nodes.size() - 1};
   return into.capture->isBroken ? kCaptureInvalidated : failure;
 }
@@ -357,9 +371,9 @@ CUresult fail(CUresult error, const std::string &text) {
   return failure;
 }
 
-CUstream createStream() {
+CUstream createStream(int priority) {
   std::lock_guard lock(mutex);
-  CUstream stream = new CUstream_st;
+  CUstream stream = new CUstream_st{.priority = priority};
   streams.insert(stream);
   return stream;
 }
@@ -497,13 +511,14 @@ CUresult endCapture(CUstream stream, CUgraph *graph) {
   return kSuccess;
 }
 
-CUgraphExec instantiate(CUgraph graph) {
+CUgraphExec instantiate(CUgraph graph, bool keepsPriorities) {
   std::lock_guard lock(mutex);
-  if (!order)
-    return new CUgraphExec_st{graph->nodes};
   auto kept = std::make_shared<Nodes>(*graph->nodes);
-  for (Node &node : *kept)
+  for (Node &node : *kept) {
     std::erase_if(node.before, [](size_t) { return !isKept(); });
+    if (!keepsPriorities)
+      node.priority = kLeastPriority;
+  }
   return new CUgraphExec_st{std::move(kept)};
 }
 

@@ -55,6 +55,9 @@ inline constexpr int kMaxSharedPerBlock = 8, kMajor = 75, kMinor = 76,
 inline constexpr int kMaxDynamicShared = 8;
 /// Of CUstream_flags and CUevent_flags.
 inline constexpr unsigned kNonBlocking = 1, kDisableTiming = 2;
+/// Of CUgraphInstantiate_flags: kernels keep the priorities of the streams that
+/// they were captured in.
+inline constexpr unsigned kUseNodePriority = 8;
 /// Of CUstreamCaptureMode: only this thread's calls may break a capture.
 inline constexpr int kCaptureThreadLocal = 1;
 /// How cuLaunchKernel is told of one buffer that holds all parameters.
@@ -98,6 +101,8 @@ struct CudaCopy2D {
   F(cuCtxSetCurrent, contextSetCurrent, (CUcontext context))                   \
   F(cuCtxGetCurrent, contextGetCurrent, (CUcontext * context))                 \
   F(cuCtxSynchronize, contextSynchronize, ())                                  \
+  F(cuCtxGetStreamPriorityRange, contextGetPriorities,                         \
+    (int *least, int *greatest))                                               \
   F(cuGetErrorString, getErrorString, (CUresult error, const char **text))     \
   F(cuMemGetInfo_v2, memGetInfo, (size_t *free, size_t *total))                \
   F(cuMemAlloc_v2, memAlloc, (CUdeviceptr * address, size_t bytes))            \
@@ -136,6 +141,8 @@ struct CudaCopy2D {
      unsigned blockX, unsigned blockY, unsigned blockZ, unsigned sharedBytes,  \
      CUstream stream, void **parameters, void **extra))                        \
   F(cuStreamCreate, streamCreate, (CUstream * stream, unsigned flags))         \
+  F(cuStreamCreateWithPriority, streamCreateWithPriority,                      \
+    (CUstream * stream, unsigned flags, int priority))                         \
   F(cuStreamDestroy_v2, streamDestroy, (CUstream stream))                      \
   F(cuStreamQuery, streamQuery, (CUstream stream))                             \
   F(cuStreamSynchronize, streamSynchronize, (CUstream stream))                 \

@@ -12,12 +12,18 @@
 
 namespace tandem::rt::cuda {
 
-Expected<Stream> Stream::create(std::shared_ptr<Gpu> gpu) {
+Expected<Stream> Stream::create(std::shared_ptr<Gpu> gpu, bool isFirst) {
   Stream made;
-  if (Status status =
-          gpu->check(gpu->driver.streamCreate(&made.stream, kNonBlocking),
-                     "make a stream");
-      !status.ok())
+  int least = 0, greatest = 0;
+  Status status =
+      gpu->check(gpu->driver.contextGetPriorities(&least, &greatest),
+                 "ask for priorities");
+  if (status.ok())
+    status =
+        gpu->check(gpu->driver.streamCreateWithPriority(
+                       &made.stream, kNonBlocking, isFirst ? greatest : least),
+                   "make a stream");
+  if (!status.ok())
     return status;
   made.gpu = std::move(gpu);
   return made;

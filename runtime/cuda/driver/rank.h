@@ -16,7 +16,9 @@ namespace tandem::rt::cuda {
 /// A stream, destroyed with this.
 class Stream {
 public:
-  static Expected<Stream> create(std::shared_ptr<Gpu> gpu);
+  /// With `isFirst`, what is ready in it begins before what is ready in others.
+  static Expected<Stream> create(std::shared_ptr<Gpu> gpu,
+                                 bool isFirst = false);
   Stream() = default;
   Stream(Stream &&other) noexcept;
   Stream &operator=(Stream &&other) noexcept;

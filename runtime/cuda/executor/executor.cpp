@@ -121,6 +121,16 @@ Status CudaExecutor::checkProgram() const {
   return Status::success();
 }
 
+/// Their streams come first, so that what a transfer waits for is the piece of
+/// a sum that runs, and no other one.
+std::set<uint32_t> transferQueuesOf(const RankProgram &program) {
+  std::set<uint32_t> queues;
+  for (const Command *command : program.listing())
+    if (std::holds_alternative<Transfer>(command->operation))
+      queues.insert(command->queue);
+  return queues;
+}
+
 Status CudaExecutor::prepareRank(size_t place) {
   Expected<RankMemory> memory = RankMemory::allocate(context, place, gpu);
   if (!memory.ok())
@@ -130,8 +140,10 @@ Status CudaExecutor::prepareRank(size_t place) {
       std::make_unique<Rank>(number, programOf(number), std::move(*memory)));
   Rank &rank = *ranks.back();
   size_t numStreams = context.options.oneQueue ? 1 : program.queues.size();
-  for (size_t i = 0; i < numStreams; ++i) {
-    Expected<Stream> stream = Stream::create(gpu);
+  std::set<uint32_t> first = transferQueuesOf(rank.program);
+  for (uint32_t i = 0; i < numStreams; ++i) {
+    Expected<Stream> stream =
+        Stream::create(gpu, numStreams > 1 && first.contains(i));
     if (!stream.ok())
       return stream.status();
     rank.streams.push_back(std::move(*stream));

@@ -42,8 +42,9 @@ Expected<Graph> Graph::capture(std::shared_ptr<Gpu> gpu, CUstream origin,
     status = gpu->check(ended, "end the graph of the step");
   Graph made;
   if (status.ok())
-    status = gpu->check(driver.graphInstantiate(&made.exec, graph, 0),
-                        "make the graph of the step");
+    status =
+        gpu->check(driver.graphInstantiate(&made.exec, graph, kUseNodePriority),
+                   "make the graph of the step");
   if (graph)
     driver.graphDestroy(graph);
   made.gpu = std::move(gpu);
