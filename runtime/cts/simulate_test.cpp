@@ -194,8 +194,8 @@ static TimelineCommand makeTransfer(uint32_t id) {
           .to = 1};
 }
 
-/// What a sender has sent waits for its receiver, and the sender goes on.
-TEST(Simulate, TransfersAreBuffered) {
+/// A sender waits for its receiver, as Gloo and NCCL do.
+TEST(Simulate, TransfersBeginWithBothEnds) {
   TimelineBuilder b(2);
   TimelineHead &head = b.timeline.head;
   head.mesh = {{"pipe", 2}};
@@ -212,8 +212,8 @@ TEST(Simulate, TransfersAreBuffered) {
   for (const TraceEvent &event : simulated->timeline.events)
     if (simulated->timeline.head[event].isTransfer())
       times[event.rank] = {event.begin, event.end};
-  EXPECT_EQ(times[0], std::pair(int64_t(0), int64_t(20000)));
-  EXPECT_EQ(times[1], std::pair(int64_t(50000), int64_t(50000)));
+  EXPECT_EQ(times[0], std::pair(int64_t(0), int64_t(70000)));
+  EXPECT_EQ(times[1], std::pair(int64_t(50000), int64_t(70000)));
 }
 
 /// A sum in pieces of 20 us, and a transfer that begins at 30 and takes as long

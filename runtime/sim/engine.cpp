@@ -62,9 +62,6 @@ struct Channel {
   std::vector<uint32_t> ranks = {}; ///< Simulated ones; of a transfer both.
   double numEqual = 1; ///< Channels of equal ranks, this one included.
   std::vector<uint32_t> come = {}; ///< Queues.
-  /// Of a transfer: how often it has arrived, and was received.
-  int64_t arrived = 0, received = 0;
-  uint32_t receiver = kNone; ///< A queue that waits.
   uint64_t turn = 0;
 };
 
@@ -113,7 +110,6 @@ private:
   bool arrive(uint32_t queue, const TimelineCommand &command);
   bool isFree(const Channel &channel) const;
   void countTransfer(const Job &job, int change);
-  bool receive(uint32_t queue, Channel &channel);
   void end(uint32_t queue);
 
   uint32_t channelOf(uint32_t queue, const TimelineCommand &command);
@@ -347,19 +343,14 @@ void Engine::countTransfer(const Job &job, int change) {
         transfersOver[folding.firstLink[use.link]] += change;
 }
 
-/// A collective begins when the last member has come, and on a queue that
-/// yields when no transfer moves. A transfer begins with its sender; what it
-/// brings is kept until it is received.
+/// A collective or a transfer begins when the last member has come, and on a
+/// queue that yields when no transfer moves.
 bool Engine::arrive(uint32_t number, const TimelineCommand &command) {
-  QueueState &queue = queues[number];
   uint32_t found = channelOf(number, command);
   Channel &channel = channels[found];
-  int64_t sender = folding.first[size_t(channel.members.front())];
-  if (command.isTransfer() && ranks[queue.rank].number != sender)
-    return receive(number, channel);
-  queue.isBusy = true;
+  queues[number].isBusy = true;
   channel.come.push_back(number);
-  if (!command.isTransfer() && channel.come.size() < channel.ranks.size())
+  if (channel.come.size() < channel.ranks.size())
     return false;
   if (head.queues[command.queue].yields && !isFree(channel))
     yielding.push_back(found);
@@ -368,23 +359,21 @@ bool Engine::arrive(uint32_t number, const TimelineCommand &command) {
   return false;
 }
 
-bool Engine::receive(uint32_t number, Channel &channel) {
-  if (channel.received < channel.arrived)
-    return ++channel.received, true;
-  queues[number].isBusy = true;
-  channel.receiver = number;
-  return false;
-}
-
-/// All that it takes of links, by those that stand for equal ones.
+/// All that it takes of links, by those that stand for equal ones. The price of
+/// a transfer is that of the end that sends.
 void Engine::move(uint32_t number) {
   Channel &channel = channels[number];
+  bool isTransfer = at(queues[channel.come.front()]).isTransfer();
+  int64_t sender = folding.first[size_t(channel.members.front())];
   std::vector<RankCommand> commands;
   for (uint32_t queue : channel.come)
-    commands.push_back(commandOf(queues[queue]));
+    if (RankCommand command = commandOf(queues[queue]);
+        !isTransfer || command.rank == sender)
+      commands.push_back(command);
   Job job{.queues = std::exchange(channel.come, {}),
           .channel = number,
           .isLatent = true,
+          .isTransfer = isTransfer,
           .movement = machine.movementOf(channel.members, commands)};
   double factor =
       jitter.factorOf(commands.front(), uint32_t(channel.turn++), step);
@@ -392,8 +381,7 @@ void Engine::move(uint32_t number) {
     for (LinkUse &use : phase)
       use.seconds *= factor;
   job.left = job.movement.latency;
-  job.isTransfer = at(queues[job.queues.front()]).isTransfer();
-  if (job.isTransfer)
+  if (isTransfer)
     countTransfer(job, 1);
   uint32_t added = addJob(std::move(job));
   setDirty(added);
@@ -532,13 +520,8 @@ void Engine::endPhase(uint32_t number) {
 
 void Engine::endJob(uint32_t number) {
   Job &job = jobs[number];
-  if (job.channel != kNone) {
+  if (job.channel != kNone)
     setMoves(number, false);
-    Channel &channel = channels[job.channel];
-    ++channel.arrived;
-    if (uint32_t queue = std::exchange(channel.receiver, kNone); queue != kNone)
-      ++channel.received, job.queues.push_back(queue);
-  }
   bool wasTransfer = job.isTransfer;
   if (wasTransfer)
     countTransfer(job, -1);
