@@ -248,7 +248,19 @@ TEST_F(PredictTest, TransfersAreQueuesOfTheirOwn) {
   ASSERT_EQ(report->points.size(), 2u);
   EXPECT_NEAR(report->points[0].bubble, 40.0 / 101, 1e-9);
   EXPECT_NEAR(*report->points[1].predicted, 40.0 / 101, 1e-9);
+  for (const PointReport &point : report->points) {
+    ASSERT_TRUE(point.memory);
+    EXPECT_EQ(point.inFlight, Stages::kRows);
+  }
+  // Four bytes to work in, beside the row that the update reads.
+  EXPECT_EQ(report->points[0].memory->values, Stages::kBytes + 4);
+  EXPECT_EQ(report->points[1].memory->values, 4);
+  EXPECT_EQ(report->points[0].memory->held, heldBytes(p.b.get(), 0));
   EXPECT_NE(printText(*report).find("bubble"), std::string::npos);
+  EXPECT_NE(printText(*report).find(" of them; 2 microbatches of its sections "
+                                    "at a time"),
+            std::string::npos);
+  EXPECT_NE(printJson(*report).find("\"in_flight\": 2"), std::string::npos);
   EXPECT_NE(printJson(*report).find("\"pipe_axis\": \"pipe\""),
             std::string::npos);
   // As a file it is the same.

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 
 namespace tandem::rt {
 
@@ -25,6 +26,26 @@ std::optional<ActionName> actionNameOf(const TimelineCommand &command) {
       std::from_chars(command.name.data(), end, name.section).ptr;
   std::from_chars(letter + 1, end, name.microbatch);
   return name;
+}
+
+int64_t countInFlight(const std::vector<TimelineCommand> &listing) {
+  using Passing = std::pair<unsigned, unsigned>;
+  std::map<Passing, size_t> last;
+  auto forEach = [&](auto visit) {
+    for (size_t place = 0; place < listing.size(); ++place)
+      if (auto name = actionNameOf(listing[place]); name && name->letter != 'S')
+        visit(place, Passing(name->section, name->microbatch));
+  };
+  forEach([&](size_t place, Passing passing) { last[passing] = place; });
+  std::set<Passing> now;
+  size_t most = 0;
+  forEach([&](size_t place, Passing passing) {
+    now.insert(passing);
+    most = std::max(most, now.size());
+    if (last[passing] == place)
+      now.erase(passing);
+  });
+  return int64_t(most);
 }
 
 double ActionTimes::transferSeconds(unsigned one, unsigned other) const {

@@ -225,6 +225,18 @@ void addCurve(MemoryUse &use) {
 }
 } // namespace
 
+int64_t mostInArenas(const Program &program, int64_t rank) {
+  std::map<uint32_t, int64_t> changes; // by place
+  for (const HeldSpan &span : Holder(program, rank).run()) {
+    changes[span.first] += span.bytes;
+    changes[span.last + !span.isReplaced] -= span.bytes;
+  }
+  int64_t now = 0, most = 0;
+  for (auto [place, bytes] : changes)
+    most = std::max(most, now += bytes);
+  return most;
+}
+
 MemoryUse memoryOf(const Program &program, const Timeline &timeline,
                    int64_t rank) {
   MemoryUse use{.held = heldBytes(program, rank)};

@@ -43,6 +43,7 @@ private:
   void addEvent(const json &object);
   void readHead(const json &object);
   void readQueues(Fields &fields);
+  void readMemory(Fields &fields);
   void readRanks(Fields &fields);
   void readProgram(const json &list);
   void readClock(const json &object);
@@ -176,6 +177,23 @@ void TimelineReader::readProgram(const json &list) {
   });
 }
 
+/// Older files have none.
+void TimelineReader::readMemory(Fields &fields) {
+  if (!fields.has("memory"))
+    return;
+  forEach(fields.list("memory"), "memory",
+          [&](const json &object, const std::string &what) {
+            Fields own(object, what, status);
+            result.head.memory.push_back(
+                {own.number("held", 0), own.number("values", 0)});
+          });
+  size_t count = result.head.memory.size();
+  if (count != 0 && count != result.head.rankPrograms.size())
+    fields.fail("memory", count,
+                concat("one for each of ", result.head.rankPrograms.size(),
+                       " rank programs"));
+}
+
 /// Ranks, and what they run.
 void TimelineReader::readRanks(Fields &fields) {
   int64_t ranks = 1;
@@ -194,6 +212,7 @@ void TimelineReader::readRanks(Fields &fields) {
       readProgram(program);
     else
       fields.fail("rank_programs", program, "lists");
+  readMemory(fields);
   for (const json &number : fields.list("rank_to_program")) {
     json entry = {{"program", number}};
     Fields own(entry, "rank_to_program", status);

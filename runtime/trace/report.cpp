@@ -8,6 +8,7 @@
 
 #include "tandem_rt/report.h"
 #include "core/text.h"
+#include "tandem_rt/action_times.h"
 #include "trace/analysis.h"
 
 #include <map>
@@ -104,6 +105,7 @@ private:
   void addRanks();
   void addPoints();
   void addPoint(int64_t point, const std::vector<const RankReport *> &ranks);
+  void addMemory(uint32_t rankProgram, PointReport &entry) const;
   void addEdges(uint32_t axis);
   int64_t pointOf(int64_t rank, uint32_t axis) const;
   void sampleCollectives();
@@ -271,6 +273,17 @@ int64_t Reporter::pointOf(int64_t rank, uint32_t axis) const {
   return rank / stride % head.mesh[axis].size;
 }
 
+void Reporter::addMemory(uint32_t rankProgram, PointReport &entry) const {
+  entry.inFlight =
+      std::max(entry.inFlight, countInFlight(head.rankPrograms[rankProgram]));
+  if (head.memory.empty())
+    return;
+  const TimelineMemory &own = head.memory[rankProgram];
+  TimelineMemory before = entry.memory.value_or(own);
+  entry.memory = {std::max(before.held, own.held),
+                  std::max(before.values, own.values)};
+}
+
 /// Means over the ranks of a point.
 void Reporter::addPoint(int64_t point,
                         const std::vector<const RankReport *> &ranks) {
@@ -283,6 +296,7 @@ void Reporter::addPoint(int64_t point,
     entry.bubble += share * rank->times.idle / rank->times.seconds;
     for (const WaitReason &reason : rank->idleFor)
       reasons[{reason.why, reason.command}] += share * reason.seconds;
+    addMemory(programOf(rank->rank), entry);
   }
   for (const auto &[reason, seconds] : reasons)
     entry.idleFor.push_back({reason.first, reason.second, seconds});

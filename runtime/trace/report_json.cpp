@@ -131,9 +131,13 @@ std::string printJson(const Report &report) {
                   {"ranks", entry.ranks},
                   {"bubble", entry.bubble},
                   {"idle", entry.idle},
-                  {"idle_for", describe(entry.idleFor)}};
+                  {"idle_for", describe(entry.idleFor)},
+                  {"in_flight", entry.inFlight}};
     if (entry.predicted)
       point["predicted"] = *entry.predicted;
+    if (entry.memory)
+      point.update(
+          {{"held", entry.memory->held}, {"values", entry.memory->values}});
     result["points"].push_back(std::move(point));
   }
   for (const EdgeReport &entry : report.edges)

@@ -78,6 +78,19 @@ std::string quoted(const CollectiveReport &entry) {
   return quoted(name);
 }
 
+/// "33 MiB, activations and gradients at most 20 MiB of them; 4 microbatches of
+/// its sections at a time".
+std::string memoryText(const PointReport &entry) {
+  std::string flight = concat(
+      entry.inFlight, entry.inFlight == 1 ? " microbatch" : " microbatches",
+      " of its sections at a time");
+  if (!entry.memory)
+    return flight;
+  return concat(bytesText(entry.memory->held),
+                ", activations and gradients at most ",
+                bytesText(entry.memory->values), " of them; ", flight);
+}
+
 class TextPrinter {
 public:
   TextPrinter(const Report &report, bool all) : report(report), all(all) {}
@@ -169,6 +182,7 @@ void TextPrinter::printPoints() {
                100 * entry.bubble),
         entry.predicted ? format("  predicted %6.1f %%", 100 * *entry.predicted)
                         : "");
+    add("            holds ", memoryText(entry));
     for (size_t i = 0; i < entry.idleFor.size(); ++i)
       if (all || i < kReasons)
         add("            ", time(entry.idleFor[i].seconds), "  ",

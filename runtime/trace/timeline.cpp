@@ -7,6 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "tandem_rt/timeline.h"
+#include "tandem_rt/held.h"
+
+#include <algorithm>
 
 namespace tandem::rt {
 
@@ -103,8 +106,14 @@ TimelineHead headOf(const Program &program, const std::string &hash) {
                     .mesh = program.mesh,
                     .queues = program.queues,
                     .rankToProgram = program.rankToProgram};
-  for (const RankProgram &rankProgram : program.rankPrograms)
+  for (const RankProgram &rankProgram : program.rankPrograms) {
+    auto number = uint32_t(head.rankPrograms.size());
+    int64_t rank = std::ranges::find(program.rankToProgram, number) -
+                   program.rankToProgram.begin();
     head.rankPrograms.push_back(describe(rankProgram));
+    head.memory.push_back(
+        {heldBytes(program, rank), mostInArenas(program, rank)});
+  }
   return head;
 }
 

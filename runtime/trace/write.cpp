@@ -51,6 +51,7 @@ json describe(const TimelineClock &clock) {
 json describe(const TimelineHead &head) {
   json mesh = json::array(), queues = json::array();
   json programs = json::array(), clocks = json::array();
+  json memory = json::array();
   for (const Axis &axis : head.mesh)
     mesh.push_back({axis.name, axis.size});
   for (const Queue &queue : head.queues) {
@@ -64,6 +65,8 @@ json describe(const TimelineHead &head) {
     for (const TimelineCommand &command : program)
       programs.back().push_back(describe(command));
   }
+  for (const TimelineMemory &own : head.memory)
+    memory.push_back({{"held", own.held}, {"values", own.values}});
   for (const TimelineClock &clock : head.clocks)
     clocks.push_back(describe(clock));
   return {{"version", kTimelineVersion},
@@ -75,6 +78,7 @@ json describe(const TimelineHead &head) {
           {"queues", queues},
           {"rank_to_program", head.rankToProgram},
           {"rank_programs", programs},
+          {"memory", memory},
           {"clocks", clocks}};
 }
 

@@ -79,11 +79,6 @@ class Content:
                 f" expected {self.report['program']} as {first!r}"
             )
 
-    @property
-    def activations(self):
-        """Bytes in arenas at the peak, by rank."""
-        return {held.rank: held.peak - held.own for held in self.held}
-
 
 def _figures(content):
     """{name: figure} of a page."""
@@ -136,7 +131,7 @@ def _sections(content, divs):
     elif content.explanation:
         yield "Memory", plans.peak(content.explanation)
     if report["points"]:
-        yield f"Points of axis {report['pipe_axis']}", points.points(report, content.activations)
+        yield f"Points of axis {report['pipe_axis']}", points.points(report)
     else:
         yield "Ranks", points.ranks(report)
     yield "Collectives, the most exposed first", points.collectives(report)

@@ -24,19 +24,18 @@ def _reasons(entries):
     return "; ".join(f"{text.seconds(e['seconds'])} {reason(e)}" for e in entries[:_REASONS])
 
 
-def points(report, activations):
-    """Bubble, idle time and its causes of each point; `activations` are bytes by rank, where they are known."""
+def points(report):
+    """Bubble, idle time and its causes, and activations of each point."""
     n = text.Numeric
     rows = []
     for entry in report["points"]:
-        peak = activations.get(entry["ranks"][0])
         rows.append(
             (
                 str(entry["point"]),
                 n(text.percent(entry["bubble"])),
                 n(text.percent(entry["predicted"]) if "predicted" in entry else ""),
                 n(text.seconds(entry["idle"])),
-                n("" if peak is None else text.size(peak)),
+                n(text.size(entry["values"]) if "values" in entry else ""),
                 _reasons(entry["idle_for"]),
             )
         )

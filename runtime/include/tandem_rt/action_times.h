@@ -29,6 +29,10 @@ struct ActionName {
 /// The action of a section that a command belongs to, if it does.
 std::optional<ActionName> actionNameOf(const TimelineCommand &command);
 
+/// Microbatches of sections that a listing has in flight at most: each from its
+/// forward pass to the end of its backward pass.
+int64_t countInFlight(const std::vector<TimelineCommand> &listing);
+
 /// What a timeline shows of a pipeline; ns.
 struct ActionTimes {
   /// Of an action, of a rank in a step: from the begin of its first command to

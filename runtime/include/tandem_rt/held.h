@@ -39,6 +39,10 @@ struct MemoryUse {
   std::vector<HeldValue> values = {};
 };
 
+/// Most bytes of a rank's arenas that hold a value at a time, if its listing
+/// runs in order: activations, gradients, and what was received.
+int64_t mostInArenas(const Program &program, int64_t rank);
+
 /// Of the first step of `timeline`. Values of commands that have no event are
 /// left out.
 MemoryUse memoryOf(const Program &program, const Timeline &timeline,

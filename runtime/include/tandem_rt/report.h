@@ -77,6 +77,11 @@ struct PointReport {
   std::optional<double> predicted = {};
   double idle = 0;                      ///< Mean of its ranks.
   std::vector<WaitReason> idleFor = {}; ///< The longest first.
+  /// Of a rank, most of all ranks; nothing: the timeline does not say it.
+  std::optional<TimelineMemory> memory = {};
+  /// Microbatches of its sections at most, from their forward passes to the
+  /// ends of their backward passes.
+  int64_t inFlight = 0;
 };
 
 /// What a rank of point `from` sends to one of point `to` in a step.

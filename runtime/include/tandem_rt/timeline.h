@@ -89,6 +89,12 @@ struct TimelineClock {
   int64_t offset = 0, error = 0;
 };
 
+/// Bytes of a rank of a rank program.
+struct TimelineMemory {
+  int64_t held = 0;   ///< heldBytes(): allocated for it.
+  int64_t values = 0; ///< mostInArenas().
+};
+
 struct TimelineHead {
   std::string program = {}; ///< Content hash.
   /// What a prediction was made from; empty: measured.
@@ -101,6 +107,7 @@ struct TimelineHead {
   std::vector<uint32_t> rankToProgram = {};
   /// By rank program: its listing().
   std::vector<std::vector<TimelineCommand>> rankPrograms = {};
+  std::vector<TimelineMemory> memory = {}; ///< Likewise; empty: not known.
   std::vector<TimelineClock> clocks = {};
 
   int64_t numRanks() const { return int64_t(rankToProgram.size()); }
