@@ -156,6 +156,14 @@ def test_tied_weights_cross_once():
     assert found[0, 2, 6, 8] == found[2, 0, 6, 8] == 1
 
 
+def test_tied_weights_that_are_gathered_cross_once():
+    """Each device sends its part, and the other point gathers the parts for each microbatch."""
+    options = dict(mesh={"pipe": 3, "data": 2}, plan="zero", accumulate=4, pins=UNEVEN_PINS)
+    step = assert_equals_eager(masked_loss, batches(2), make(Language), **options)
+    found = list_transfers(step)
+    assert found[0, 2, 3, 8] == 1 and found[0, 2, 6, 8] == 0
+
+
 @pytest.mark.parametrize(
     "kind, points", [(EncoderDecoder, 4), (UNet, 3), (Language, 4), (Blocks, 2)]
 )

@@ -61,8 +61,10 @@ def test_is_what_one_device_gives(options):
 
 
 @pytest.mark.parametrize("mesh", [{"pipe": 2}, {"data": 2, "pipe": 2}])
-def test_tied_weights(mesh):
-    assert_equals_eager(masked_loss, batches(), tied, mesh=mesh, accumulate=4, pins=TIED_PINS)
+@pytest.mark.parametrize("plan", [None, "zero"])
+def test_tied_weights(mesh, plan):
+    options = dict(mesh=mesh, accumulate=4, plan=plan if "data" in mesh else None)
+    assert_equals_eager(masked_loss, batches(), tied, pins=TIED_PINS, **options)
 
 
 @pytest.mark.parametrize("sections", [[["0"], ["2", "3.weight"]], ["0", "[23]"], 2, None])

@@ -64,6 +64,7 @@ private:
   void followParameters();
   void findUpdates();
   void placeFetch(Operation &fetch);
+  bool takeSent(Operation &op);
   void findBackward();
   int64_t getKept(Operation &op) const;
   int64_t getRead(Operation &op) const;
@@ -308,9 +309,25 @@ void SectionFinder::placeFetch(Operation &fetch) {
   });
 }
 
+/// What an earlier section has sent is held, and not made again with its
+/// parameters. Then nothing is left of the offer.
+bool SectionFinder::takeSent(Operation &op) {
+  if (auto either = dyn_cast<nn::EitherOp>(op)) {
+    Value saved = either.getSources().front();
+    if (get(saved) != kNone && getRead(op) > get(saved))
+      op.getResult(0).replaceAllUsesWith(saved);
+  }
+  bool isOffered = isa<nn::EitherOp>(op) || nn::isAgain(&op);
+  if (!isOffered || !op.use_empty())
+    return false;
+  dependent.erase(&op);
+  op.erase();
+  return true;
+}
+
 void SectionFinder::findBackward() {
-  for (Operation &op : llvm::reverse(block)) {
-    if (!isBackward(&op) || !dependent.contains(&op))
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
+    if (!isBackward(&op) || !dependent.contains(&op) || takeSent(op))
       continue;
     if (nn::fetchesArgument(&op))
       placeFetch(op);

@@ -57,6 +57,7 @@ private:
   AxisForm choose(Operation *op) const;
   SmallVector<std::pair<unsigned, AxisForm>> findParts(Value value) const;
   Value reform(Value value, unsigned changing, AxisForm form, Operation *like);
+  Value gatherThere(Value value, AxisForm form, Operation *reader);
   Value change(Value value, AxisForm form, Operation *reader);
   void placeOperand(OpOperand &operand, AxisForm form);
   bool isIterated(Operation *op) const;
@@ -194,12 +195,36 @@ Value SectionPlacer::reform(Value value, unsigned changing, AxisForm form,
   return made;
 }
 
+/// A parameter that each microbatch gathers is sent in parts, once, and
+/// gathered at the point that reads it. None if `value` is something else.
+Value SectionPlacer::gatherThere(Value value, AxisForm form,
+                                 Operation *reader) {
+  auto gather = value.getDefiningOp<ReformOp>();
+  if (!gather || !form.isAt() || !isIterated(gather) || !isIterated(reader))
+    return {};
+  Value parts = gather.getInput();
+  Operation *maker = parts.getDefiningOp();
+  Forms before = getForms(parts.getType(), mesh),
+        after = getForms(value.getType(), mesh);
+  auto [own, other] = llvm::mismatch(before, after);
+  if (own == before.end() || !own->isGather() || !other->isFull() ||
+      (maker && isIterated(maker)))
+    return {};
+  Value made =
+      reform(change(parts, form, reader), own - before.begin(), *other, reader);
+  if (getLoop(reader))
+    setLoopOf(made.getDefiningOp(), reader);
+  return made;
+}
+
 /// `value` in another form, for `reader` and those behind it.
 Value SectionPlacer::change(Value value, AxisForm form, Operation *reader) {
   if (getForm(value).isReduce() && form.isAt())
     form = AxisForm::full(); // a sum that all points get serves each of them
   if (Value made = changed.lookup({value, form.getCode()}))
     return made;
+  if (Value made = gatherThere(value, form, reader))
+    return changed[{value, form.getCode()}] = made;
   bool isTransfer = getForm(value).isAt() && form.isAt();
   SmallVector<std::pair<unsigned, AxisForm>> parts;
   if (isTransfer)
