@@ -1,6 +1,7 @@
 """States of the optimizer and parameters in the host's memory: the step is the same to the bit, and the device holds them not."""
 
 import copy
+import math
 import re
 
 import pytest
@@ -10,6 +11,7 @@ from test_checkpointed import batches as tokens
 from test_checkpointed import check_training
 from test_checkpointed import loss_fn as loss_of_tokens
 from test_models import mse, normal
+from test_pipeline_models import list_transfers
 from test_pipelines import TIED_PINS, tied
 from test_recomputed import gpt
 from test_training import train_both
@@ -179,21 +181,25 @@ def test_a_plan_to_start_from_says_what_it_stores(tmp_path):
         compiled(start=str(file), **how)
 
 
-def test_tied_parameters_on_the_host_of_a_pipeline():
+@pytest.mark.parametrize("mesh", ["pipe=2", "pipe=2,data=2"])
+def test_tied_parameters_on_the_host_of_a_pipeline(mesh):
     """The last section reads the weight of the first one, and nothing sends the parameter itself."""
     model, batches = tied(), [(normal(8, 8), normal(8, 8)) for _ in range(4)]
-    how = dict(mesh="pipe=2", accumulate=4, pins=[*TIED_PINS, *STORED["pins"]])
+    how = dict(mesh=mesh, plan="zero" if "data" in mesh else None, accumulate=4)
+    how["pins"] = [*TIED_PINS, *STORED["pins"]]
     step, _ = train_both(model, mse, torch.optim.AdamW(model.parameters(), lr=0.01), batches, **how)
     assert step.program.pinned_bytes(0) > 0 and step.program.pinned_bytes(1) > 0
 
 
 @pytest.mark.parametrize("mesh", ["pipe=2", "pipe=2,data=2"])
 def test_a_pipeline_that_makes_values_again_of_parameters_on_the_host(mesh):
-    """Clones for the backward pass, which are offered beyond the section, do not move the parameter there."""
+    """What a section has sent is held where it arrived: no parameter goes there to make it again."""
     pins = [tandem.pin("blocks.*", "again"), *STORED["pins"]]
     how = dict(mesh=mesh, plan="zero" if "data" in mesh else None, accumulate=2, sections=2)
     step = check_training(gpt(), loss_of_tokens, tokens(3), pins=pins, **how)
     assert "nn.either: again" in step.compiled.plan and step.program.pinned_bytes(0) > 0
+    rows = 512 if mesh == "pipe=2" else 256  # no parameter has as many elements
+    assert {math.prod(shape) for _, _, *shape in list_transfers(step)} == {rows}
 
 
 @pytest.mark.parametrize(

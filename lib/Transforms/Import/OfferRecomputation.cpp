@@ -19,6 +19,7 @@
 #include "tandem/Dialect/NN/Early.h"
 #include "tandem/Dialect/NN/Host.h"
 #include "tandem/Dialect/NN/Regions.h"
+#include "tandem/Dialect/SPMD/Host.h"
 #include "tandem/Transforms/Import/Import.h"
 #include "tandem/Transforms/StepPass.h"
 #include <set>
@@ -76,6 +77,7 @@ public:
 
 private:
   unsigned getOrigins(BlockArgument argument) const;
+  bool isHeldCast(Operation *op) const;
   void addNode(Operation *op);
   Node *find(Value value);
   SmallVector<Operation *> getReaders(Value value) const;
@@ -164,6 +166,11 @@ static bool isScalar(Value value) {
   return cast<RankedTensorType>(value.getType()).getRank() == 0;
 }
 
+/// Of a parameter on the host: it is made once, and held for all that read it.
+bool Offer::isHeldCast(Operation *op) const {
+  return isa<ConvertOp>(op) && spmd::isOnHost(step, op->getOperand(0));
+}
+
 void Offer::addNode(Operation *op) {
   Node node{op};
   node.isPure = !op->hasTrait<OpTrait::IsTerminator>();
@@ -174,14 +181,16 @@ void Offer::addNode(Operation *op) {
         producer ? producer->origins : getOrigins(cast<BlockArgument>(operand));
   }
   bool isForward = getPass(op) == PassKind::Forward;
-  if (isForward && op->hasTrait<View>()) {
+  if (isForward && op->hasTrait<View>() && !isHeldCast(op)) {
     Node *viewed = find(op->getOperand(0));
-    node.isArgumentView = !viewed || viewed->isArgumentView;
+    node.isArgumentView =
+        !viewed || viewed->isArgumentView || isHeldCast(viewed->op);
   }
   node.isReshape =
       isForward && !node.isPure && !node.isArgumentView && isa<ReshapeOp>(op);
   node.canRun = isForward && !node.isPure && !node.isArgumentView &&
-                !node.isReshape && !llvm::all_of(op->getResults(), isScalar) &&
+                !node.isReshape && !isHeldCast(op) &&
+                !llvm::all_of(op->getResults(), isScalar) &&
                 isa<NNDialect>(op->getDialect()) && isMemoryEffectFree(op);
   numbers[op] = nodes.size();
   nodes.push_back(node);

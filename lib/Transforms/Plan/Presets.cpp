@@ -237,15 +237,22 @@ struct AxisAsk {
 };
 } // namespace
 
-/// Whether all that `group` does is done to a parameter before it is gathered
-/// as well: views, and casts of one that comes from the host.
-static bool mayKeepStored(const StepGraph &graph, const OperatorGroup &group,
-                          unsigned value) {
+/// Whether `group` makes views of a parameter alone, which may be made before
+/// it is gathered as well.
+static bool mayKeepStored(const StepGraph &graph, const OperatorGroup &group) {
+  return llvm::all_of(
+      group.members, [&](unsigned member) { return graph.ops[member].isView; });
+}
+
+/// Whether `group` fetches a parameter from the host, or casts what was
+/// fetched: the cast of what is stored is held, and gathered where it is read.
+static bool isOfStored(const StepGraph &graph, const OperatorGroup &group,
+                       unsigned value) {
   int producer = graph.values[value].producer;
   bool isFetched = producer >= 0 && isa<nn::FromHostOp>(graph.ops[producer].op);
   return llvm::all_of(group.members, [&](unsigned member) {
-    const OpNode &op = graph.ops[member];
-    return op.isView || (isFetched && isa<nn::ConvertOp>(op.op));
+    Operation *op = graph.ops[member].op;
+    return isa<nn::FromHostOp>(op) || (isFetched && isa<nn::ConvertOp>(op));
   });
 }
 
@@ -253,7 +260,7 @@ static bool mayKeepStored(const StepGraph &graph, const OperatorGroup &group,
 /// that make `group` may take `value`; all, if none are said. A parameter is
 /// taken whole on a batch axis, or as it is stored; what repeats one (a token
 /// for each sample) may have the batch. Of a pinned one nothing more is asked.
-/// From the host it is fetched as it is stored.
+/// From the host it is fetched, and cast, as it is stored.
 static std::optional<SmallVector<AxisForm, 2>>
 getAllowed(const StepGraph &graph, const OperatorGroup &group, unsigned value,
            const AxisAsk &ask) {
@@ -263,8 +270,7 @@ getAllowed(const StepGraph &graph, const OperatorGroup &group, unsigned value,
   unsigned axis = ask.axis;
   auto kept = graph.getViewForm(value, graph.arguments[argument].forms[axis],
                                 graph.mesh.getSize(axis));
-  if (ask.keepsStored[argument] ||
-      isa<nn::FromHostOp>(graph.ops[group.members.front()].op))
+  if (ask.keepsStored[argument] || isOfStored(graph, group, value))
     return kept ? std::optional(SmallVector<AxisForm, 2>{*kept}) : std::nullopt;
   auto type = cast<RankedTensorType>(graph.values[value].value.getType());
   bool repeats =
@@ -273,7 +279,7 @@ getAllowed(const StepGraph &graph, const OperatorGroup &group, unsigned value,
     return std::nullopt;
   SmallVector<AxisForm, 2> allowed{AxisForm::full()};
   // What is stored in pieces; no other split is asked for.
-  if (kept && mayKeepStored(graph, group, value))
+  if (kept && mayKeepStored(graph, group))
     allowed.push_back(*kept);
   return allowed;
 }
