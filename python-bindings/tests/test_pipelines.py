@@ -234,6 +234,28 @@ def test_frozen_layers(frozen):
     assert_equals_eager(masked_loss, batches(), make, mesh={"pipe": 4}, accumulate=2)
 
 
+def test_zero_2_in_pieces():
+    """Parameters are whole, gradients and states split: what is summed for them goes in pieces, with the same bits."""
+    pins = [tandem.pin("exp_avg*", data="gather(0)")]
+    options = dict(plan="data-parallel", mesh={"pipe": 2, "data": 2}, accumulate=2, pins=pins)
+    whole, cut = (
+        assert_equals_eager(
+            masked_loss, batches(), deep, sections=4, order="aiao", sum_piece=piece, **options
+        )
+        for piece in (0, 200)
+    )
+    torch.testing.assert_close(cut.state_dict(), whole.state_dict(), rtol=0, atol=0)
+    rows = {
+        a.name: a.form.dims[0].axes
+        for a in cut.program.arguments
+        if a.name.endswith("0.weight") and a.form.dims
+    }
+    assert {len(axes) for name, axes in rows.items() if not name.startswith("exp")} == {0}
+    assert {len(axes) for name, axes in rows.items() if name.startswith("exp")} == {1}
+    names = [command.name for command in cut.program.rank_programs[0].commands]
+    assert "2S reduce_scatter 4/4" in names and "0S reduce_scatter" in names
+
+
 def wide():
     """Its activations take most, and can be made again."""
     torch.manual_seed(2)

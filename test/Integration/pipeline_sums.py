@@ -1,5 +1,5 @@
-"""Four layers with a gradient each (`write`), and what lies beside their sums in a timeline (`overlap`). Behind the
-paths of `write`: the width, and the rows of a batch."""
+"""Four layers with a gradient each (`write`), what lies beside their sums in a timeline (`overlap`), and passes whose
+collectives lie beside other passes (`beside`). Behind the paths of `write`: the width, and the rows of a batch."""
 
 import json
 import sys
@@ -72,13 +72,34 @@ def write_data(path):
     save_file(values, path)
 
 
+def read_events(path):
+    return [event for event in json.loads(path.read_text())["traceEvents"] if event["ph"] == "X"]
+
+
+def action(event):
+    return event["name"].split(" ")[0]
+
+
+def print_beside(path):
+    """Of the first rank, pairs of a pass that communicates and another one that computes at the same time."""
+    own = [event for event in read_events(path) if event["pid"] == 0]
+    moving = [event for event in own if event["cat"] == "all_reduce" and action(event)[1] in "FIW"]
+    pairs = {
+        (action(one), action(other))
+        for one in moving
+        for other in own
+        if other["tid"] == 0
+        and action(other)[1:2] in ("F", "I", "W")
+        and action(other) != action(one)
+        and other["ts"] < one["ts"] + one["dur"] - ROUNDING
+        and one["ts"] < other["ts"] + other["dur"] - ROUNDING
+    }
+    print(*(f"{one} beside {other}" for one, other in sorted(pairs)), sep="\n")
+
+
 def print_overlap(path):
     """Of the first rank of each point, each sum, in the order of begins, and what it lies beside first."""
-    events = [event for event in json.loads(path.read_text())["traceEvents"] if event["ph"] == "X"]
-
-    def action(event):
-        return event["name"].split(" ")[0]
-
+    events = read_events(path)
     for rank in (0, 2):
         own = sorted(
             (event for event in events if event["pid"] == rank), key=lambda event: event["ts"]
@@ -104,4 +125,4 @@ if __name__ == "__main__":
         write_step(Path(paths[0]))
         write_data(paths[1])
     else:
-        print_overlap(Path(paths[0]))
+        {"overlap": print_overlap, "beside": print_beside}[mode](Path(paths[0]))
