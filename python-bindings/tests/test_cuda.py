@@ -107,18 +107,47 @@ def test_what_lies_on_the_host_has_the_values_of_the_device(case, tmp_path):
         torch.testing.assert_close(value, of_cpu[name], rtol=1e-9, atol=1e-12)
 
 
-def test_orders_of_a_pipeline_have_equal_bits(tmp_path):
-    """In other orders of streams, with masks: the losses of the CPU."""
-    step = exported(tmp_path, "mlp", "--dtype", "float64", "--set", "dropout=0.1")
-    options = ["--mesh", "pipe=2", "--accumulate", "4", "--sections", "2"]
-    expected = losses(compiled(step, *options, device="cpu"), step)
-    saved = []
-    for seed, order in enumerate(("gpipe", "1f1b", "zb-h1")):
-        program, file = compiled(step, *options, "--order", order), tmp_path / order
-        found = losses(program, step, "--save", file, TANDEM_EMULATED_SEED=str(seed))
-        assert found == pytest.approx(expected, rel=1e-9), order
-        saved.append(file.read_bytes())
-    assert saved[0] == saved[1] == saved[2]
+def run_processes(program, step, file):
+    """Two processes of `tandem-run`, over sockets, or NCCL."""
+    port, children = free_port(), []
+    for rank in range(2):
+        job = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
+        job |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "TANDEM_EMULATED_GPUS": "2"}
+        command = [BUILD / "bin" / "tandem-run", program, "--steps", "3", "--save", file]
+        command += ["--data", step.with_suffix(".safetensors")]
+        children.append(subprocess.Popen(command, env=os.environ | EMULATED | job))
+    assert [child.wait(timeout=300) for child in children] == [0, 0]
+
+
+# Orders with a name of each partition of two points.
+PARTITIONS = {
+    "2": ("gpipe", "1f1b", "zb-h1", "zb-h2"),
+    "4@0,1,0,1": ("interleaved", "aiao", "interleaved-zb"),
+    "4@0,1,1,0": ("zb-v", "dualpipe-v"),
+}
+
+
+@pytest.mark.parametrize("sections", PARTITIONS)
+def test_orders_of_a_pipeline_have_equal_bits(sections, tmp_path):
+    """On each device, with masks: as threads and as processes, on GPUs in other orders of streams; as on the CPU."""
+    sizes = "layers=4,width=16,seq=8,dropout=0.1"
+    step = exported(tmp_path, "gpt", "--dtype", "float64", "--set", sizes)
+    options = ["--mesh", "pipe=2", "--accumulate", "4", "--sections", sections]
+    saved = {"cpu": [], "cuda": []}
+    for order in PARTITIONS[sections]:
+        for device, seeds in (("cpu", "0"), ("cuda", "01")):
+            program = compiled(step, *options, "--order", order, device=device)
+            for seed in seeds:
+                file = tmp_path / f"{device}-{order}-{seed}"
+                losses(program, step, "--save", file, TANDEM_EMULATED_SEED=seed)
+                saved[device].append(file)
+            run_processes(program, step, tmp_path / f"{device}-{order}-processes")
+            saved[device].append(tmp_path / f"{device}-{order}-processes")
+    for files in saved.values():
+        assert len({file.read_bytes() for file in files}) == 1
+    found, expected = load_file(saved["cuda"][0]), load_file(saved["cpu"][0])
+    for name, value in found.items():
+        torch.testing.assert_close(value, expected[name], rtol=1e-9, atol=1e-12)
 
 
 def test_compile_and_step_from_python(tmp_path):

@@ -157,3 +157,39 @@ def test_drawn_shapes_and_durations(name, seed):
     assert makespan == pytest.approx(max(end for _, end in clock.spans.values()), rel=1e-6)
     peaks = [int(line.split()[-1]) for line in done.stdout.splitlines()[4 : 4 + points]]
     assert peaks == [clock.count_held(point) for point in range(points)]
+
+
+# The table of docs/pipelines.md: sections of a point; the bubble by p, v, F, I, W; what is held, in p microbatches, by p,
+# v, m.
+TABLE = {
+    "1f1b": (1, lambda p, v, f, i, w: (p - 1) * (f + i + w), lambda p, v, m: 1),
+    "gpipe": (1, lambda p, v, f, i, w: (p - 1) * (f + i + w), lambda p, v, m: m / p),
+    "interleaved": (
+        3,
+        lambda p, v, f, i, w: (p - 1) * (f + i + w) / v,
+        lambda p, v, m: 1 + (p - 1) / (p * v),
+    ),
+    "aiao": (3, lambda p, v, f, i, w: (p - 1) * (f + i + w) / v, lambda p, v, m: m / p),
+    "zb-h1": (1, lambda p, v, f, i, w: (p - 1) * (f + i - w), lambda p, v, m: 1),
+    "zb-h2": (1, lambda p, v, f, i, w: (p - 1) * f, lambda p, v, m: 2 - 1 / p),
+    "interleaved-zb": (3, lambda p, v, f, i, w: (p - 1) * (f + i - w) / v, lambda p, v, m: 1),
+    "zb-v": (2, lambda p, v, f, i, w: (p - 1) * f / 2, lambda p, v, m: 1),
+    "dualpipe-v": (2, lambda p, v, f, i, w: (p - 1) * f / 2, lambda p, v, m: 1 + 1 / (2 * p)),
+}
+
+
+@pytest.mark.parametrize("points, microbatches", [(2, 6), (3, 9), (4, 16)])
+@pytest.mark.parametrize("name", NAMED_ORDERS)
+def test_the_table_of_schedules(name, points, microbatches):
+    count, bubble_of, held_of = TABLE[name]
+    is_vee = name in ("zb-v", "dualpipe-v")
+    costs = (1, 1, 1) if is_vee else (1, 1.1, 0.8)
+    more = [] if is_vee or count == 1 else ["--sections-per-point", str(count)]
+    shape = ["--points", str(points), "--microbatches", str(microbatches)]
+    made = run("--make", name, *shape, *more)
+    done = run("-", "--costs", ",".join(str(cost / count) for cost in costs), text=made.stdout)
+    makespan = float(re.match(r"makespan (\S+)", done.stdout)[1])
+    bubble = makespan - microbatches * sum(costs)
+    assert bubble == pytest.approx(bubble_of(points, count, *costs), abs=1e-6)
+    most = max(int(line.split()[-1]) for line in done.stdout.splitlines()[4 : 4 + points])
+    assert most / count / points == pytest.approx(held_of(points, count, microbatches))
