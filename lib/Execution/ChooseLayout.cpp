@@ -75,8 +75,8 @@ public:
 
 private:
   Candidate make(std::string name, std::string mesh) const;
-  void addOpen();
   void addPresets();
+  void addStrands();
   void addRule();
   void addPipelines();
   LayoutProblem makeProblem() const;
@@ -153,10 +153,9 @@ Candidate Chooser::make(std::string name, std::string mesh) const {
   return candidate;
 }
 
-/// In one strand, and in two, of which one computes while the other
+/// Of two strands without a pipe axis one computes while the other
 /// communicates: so what passes gather hides, too.
-void Chooser::addOpen() {
-  candidates.push_back(make("no pipe axis", "auto"));
+void Chooser::addStrands() {
   if (options.micro > 1 || devices == 1 || step.rows < 1 ||
       step.rows % (kStrands * options.accumulate) != 0)
     return;
@@ -561,9 +560,10 @@ std::optional<LayoutChoice> Chooser::run(std::string &error) {
   std::optional<search::InterruptGuard> guard;
   if (options.takesInterrupts)
     guard.emplace();
-  addOpen();
-  // Those that need no search are there within any limit of time.
+  candidates.push_back(make("no pipe axis", "auto"));
+  // Those that need no search come before all that takes longer.
   addPresets();
+  addStrands();
   addPipelines();
   addRule();
   size_t number = 0;

@@ -64,6 +64,8 @@ struct Trial {
   size_t number;
   std::string mesh, failure;
   std::optional<cost::Plan> plan;
+  /// Whether no plan fits, however long the search.
+  bool isInfeasible = false;
 };
 
 class MeshSearch {
@@ -120,22 +122,25 @@ void MeshSearch::search(Trial &trial, double seconds) {
   if (failed(mesh))
     return;
   StepGraph graph = plain.onMesh(*mesh);
-  FailureOr<cost::Plan> plan = findPlan(graph, options, seconds);
+  FailureOr<cost::Plan> plan =
+      findPlan(graph, options, seconds, trial.isInfeasible);
   if (succeeded(plan))
     trial.plan = std::move(*plan);
 }
 
 /// Some plan is worth more than the limit, which is of wall time: on a busy
 /// machine an equal share may be too short for any mesh. So shares double until
-/// one has a plan. If memory is the reason and values may be made again, the
-/// step is planned again with that offer instead.
+/// one has a plan, unless none fits. If memory is the reason and values may be
+/// made again, the step is planned again with that offer instead.
 void MeshSearch::insist(MutableArrayRef<Trial> trials) {
-  constexpr double kMostLimits = 8;
+  constexpr double kMostLimits = 5;
   double limit = options.searchTimeLimit;
   double seconds = limit / static_cast<double>(trials.size());
   auto isOver = [&] {
     std::chrono::duration<double> passed = Clock::now() - begin;
     return hasPlan(trials) || passed.count() > kMostLimits * limit ||
+           llvm::all_of(trials,
+                        [](const Trial &t) { return t.isInfeasible; }) ||
            (options.exchange.mayOffer &&
             options.exchange.result->lacksMemory) ||
            (options.exchange.endsSearch && options.exchange.endsSearch());
@@ -145,6 +150,8 @@ void MeshSearch::insist(MutableArrayRef<Trial> trials) {
     for (Trial &trial : trials) {
       if (isOver())
         return;
+      if (trial.isInfeasible)
+        continue;
       trial.failure.clear();
       search(trial, seconds);
     }

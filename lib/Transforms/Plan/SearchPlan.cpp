@@ -51,6 +51,8 @@ public:
   FailureOr<Decisions> costAgain(const PlanFile &file);
   FailureOr<cost::Plan> price(const PlanFile &file);
   const Extraction &getExtraction() const { return *extraction; }
+  /// Whether no plan fits, as the last search has proven.
+  bool isInfeasible = false;
 
 private:
   InFlightDiagnostic emitError() { return mlir::emitError(graph.getLoc()); }
@@ -263,6 +265,7 @@ FailureOr<cost::Plan> Planner::find() {
   search::SearchResult result = search();
   const cost::SearchProblem &problem = extraction->problem;
   options.exchange.result->lacksMemory |= result.lacksMemory;
+  isInfeasible = result.isInfeasible;
   if (!result.plan)
     return emitError() << "no plan: " << explainNoPlan(problem, result);
   std::string error;
@@ -604,8 +607,12 @@ tandem::plan::planBySearch(StepGraph &graph, const PlanOptions &options,
 
 FailureOr<cost::Plan> tandem::plan::findPlan(StepGraph &graph,
                                              const PlanOptions &options,
-                                             double timeLimit) {
-  return Planner(graph, options, options.pins).findOneOfMany(timeLimit);
+                                             double timeLimit,
+                                             bool &isInfeasible) {
+  Planner planner(graph, options, options.pins);
+  FailureOr<cost::Plan> plan = planner.findOneOfMany(timeLimit);
+  isInfeasible = planner.isInfeasible;
+  return plan;
 }
 
 FailureOr<Decisions> tandem::plan::costAgain(StepGraph &graph,

@@ -26,8 +26,10 @@ mlir::FailureOr<Decisions> planBySearch(StepGraph &graph,
 
 /// The plan that a search takes within `timeLimit` s (0: no limit), as one of
 /// several: it writes no problem, and leaves out a start for another mesh.
-mlir::FailureOr<cost::Plan>
-findPlan(StepGraph &graph, const PlanOptions &options, double timeLimit);
+/// `isInfeasible`: whether it was proven that there is none.
+mlir::FailureOr<cost::Plan> findPlan(StepGraph &graph,
+                                     const PlanOptions &options,
+                                     double timeLimit, bool &isInfeasible);
 
 /// Costs the plan of a file, which `graph` has; as `planBySearch`.
 mlir::FailureOr<Decisions>
