@@ -56,6 +56,8 @@ struct Repeats {
   unsigned count = 0;
   /// Of the plan; of the Program that was made of it, and its limit; B.
   int64_t peak = 0, held = 0, limit = 0;
+  /// Of the first plan of a pipeline, B.
+  int64_t first = 0;
   /// What the Program holds too much.
   std::string excess;
   /// Bytes of values, whole, that the plan sends to the host.
@@ -161,7 +163,8 @@ private:
   void restart(const std::string &remark);
   mlir::FailureOr<bool> sendLess(const HostExcess &excess);
   int64_t getFirstLimit() const;
-  int64_t getNextLimit() const;
+  int64_t getNextRung();
+  int64_t getNextLimit();
   std::string describeHeld() const;
   void keepIR(llvm::StringRef stage);
   std::string getPlace(mlir::Location location) const;

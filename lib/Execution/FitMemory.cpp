@@ -10,7 +10,6 @@
 #include "tandem/Dialect/SPMD/Host.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 #include "tandem/Support/ByteSize.h"
-#include <cmath>
 
 using namespace mlir;
 
@@ -18,6 +17,8 @@ namespace tandem {
 
 /// How often a step is planned again whose Program exceeds its limit.
 static constexpr unsigned kMaxRepeats = 3;
+/// Of a pipeline, each limit of a plan as a share of the one above.
+static constexpr double kRung = 0.9;
 
 //===----------------------------------------------------------------------===//
 // Recomputation
@@ -216,16 +217,31 @@ LogicalResult Compilation::failTooLarge() {
   return failure();
 }
 
+/// Of a pipeline the plan holds all sections and one microbatch, so that its
+/// peak does not fall with what the fullest point holds. Its limits are rungs
+/// below the peak of the first plan, from the share on that the point is to
+/// hold of what it held. They are the same for all limits of memory: a plan
+/// that is tried for less memory is tried for more, too.
+int64_t Compilation::getNextRung() {
+  if (repeats.count == 0)
+    repeats.first = repeats.peak;
+  auto first = static_cast<double>(repeats.first);
+  double share = static_cast<double>(repeats.limit) / repeats.held,
+         last = std::min(ofStages.memory, repeats.peak) / first;
+  double most = repeats.count == 0 ? std::min(share, last) : last;
+  double rung = 1;
+  while (rung >= most)
+    rung *= kRung;
+  return static_cast<int64_t>(rung * first);
+}
+
 /// With the excess less than what the plan was held to, or holds: so another
-/// plan is found each time. Of a pipeline the plan holds all sections and one
-/// microbatch, so that its limit falls as that of the point has to; twice as
-/// much each further time, as the plan may hold less for another point.
-int64_t Compilation::getNextLimit() const {
+/// plan is found each time.
+int64_t Compilation::getNextLimit() {
+  if (pipe)
+    return getNextRung();
   int64_t last = ofStages.memory < 0 ? repeats.limit : ofStages.memory;
   last = std::min(last, repeats.peak);
-  double share = static_cast<double>(repeats.limit) / repeats.held;
-  if (pipe)
-    return static_cast<double>(last) * std::pow(share, 1 << repeats.count);
   return std::max<int64_t>(0, last - (repeats.held - repeats.limit));
 }
 
