@@ -16,8 +16,8 @@ using namespace tandem::cost;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Sums over the points, each weighted by 1 / seconds: relative errors, of which
-/// each counts by its seconds.
+/// Sums over the points, each weighted by 1 / seconds: relative errors, of
+/// which each counts by its seconds.
 struct WeightedSums {
   double s = 0, sx = 0, sxx = 0, sy = 0, sxy = 0;
 
