@@ -274,6 +274,50 @@ def write_changed(path, target, change):
     return target
 
 
+def damaged(value):
+    """`value` with each part in turn replaced by something else, lists at their first entry."""
+    keys = [] if not value or isinstance(value, str) else list(value)
+    for key in keys if isinstance(value, dict) else range(len(keys[:1])):
+        for other in (None, "x", -1e9, [], {}):
+            yield [*value[:key], other] if isinstance(value, list) else {**value, key: other}
+        for part in damaged(value[key]) if isinstance(value[key], dict | list) else ():
+            yield [part, *value[1:]] if isinstance(value, list) else {**value, key: part}
+
+
+def test_a_damaged_explanation_or_plan_is_one_line(recorded, tmp_path, capsys):
+    _, files = recorded
+    why, plan = (
+        json.loads(files["why.json"].read_text()),
+        files["plan.txt"].read_text().splitlines(),
+    )
+    broken, refused = tmp_path / "broken", 0
+    spoilt = [json.dumps(each) for each in damaged(why)]
+    for option, texts in [
+        ("--explain", [*spoilt[:: 1 + len(spoilt) // 60], "[" * 100_000, '{"mesh":' * 20_000]),
+        ("--plan", ["\n".join(plan[:i] + plan[i + 1 :]) for i in range(min(len(plan), 12))]),
+        (
+            "--plan",
+            ["\n".join([*plan[:i], plan[i].split()[0] + " x", *plan[i + 1 :]]) for i in range(9)],
+        ),
+    ]:
+        for text in texts:
+            broken.write_text(text)
+            status = main(
+                [
+                    "report",
+                    str(files["t.json"]),
+                    "--html",
+                    str(tmp_path / "page.html"),
+                    option,
+                    str(broken),
+                ]
+            )
+            error = capsys.readouterr().err
+            assert error.count("\n") == status, error
+            refused += status
+    assert refused > 20
+
+
 def test_what_does_not_fit_is_one_line(recorded, tmp_path, capsys):
     _, files = recorded
     other = write_changed(
@@ -302,6 +346,10 @@ def test_what_does_not_fit_is_one_line(recorded, tmp_path, capsys):
         assert (
             words in error and error.count("\n") == 1 and error.startswith("tandem report: error: ")
         )
+    for option, number in [("--ranks", "0," + "9" * 20), ("--step", "9" * 20), ("--skip", "-1")]:
+        with pytest.raises(SystemExit):
+            main(["report", good, "--html", page, option, number])
+        assert "expected a number from 0 to 999999999" in capsys.readouterr().err.splitlines()[-1]
     assert main(["report", good, "--html", str(tmp_path / "note.html")]) == 1
     assert "a file that is not a page of a report" in capsys.readouterr().err
     assert main(["report", good]) == 0

@@ -1,6 +1,7 @@
 """`python -m tandem report`: what a timeline says, as text, or as a page for a browser."""
 
 import argparse
+import re
 
 from ..session.timeline import page, report
 
@@ -8,15 +9,12 @@ HELP = "report what a timeline says: as text, or as a page with timeline, memory
 
 
 def _ranks(words):
-    try:
-        return [int(word) for word in words.split(",")]
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{words!r}, expected numbers divided by commas") from None
+    return [_count(word) for word in words.split(",")]
 
 
 def _count(word):
-    if not word.isdecimal():
-        raise argparse.ArgumentTypeError(f"{word!r}, expected a number from 0 on")
+    if not re.fullmatch(r"\d{1,9}", word):
+        raise argparse.ArgumentTypeError(f"{word!r}, expected a number from 0 to 999999999")
     return int(word)
 
 

@@ -64,13 +64,22 @@ class Content:
             )
 
     def _read_plan(self, plan, explanation):
-        self.plan = self.explanation = None
+        self.explanation, self.peak_of_plan, self.plan_sections = None, "", []
+        head = layers = ""
         if plan is not None:
-            self.plan = plans.read_plan(plan)
-            plans.check_mesh(plan, self.plan["mesh"][0], self.report)
+            with plans.whole(plan, "plan file"):
+                words = plans.read_plan(plan)
+                plans.check_mesh(plan, words["mesh"][0], self.report)
+                head = plans.head(words)
         if explanation is not None:
-            self.explanation = plans.read_explanation(explanation)
-            plans.check_mesh(explanation, self.explanation["mesh"], self.report)
+            with plans.whole(explanation, "explanation"):
+                self.explanation = plans.read_explanation(explanation)
+                plans.check_mesh(explanation, self.explanation["mesh"], self.report)
+                self.peak_of_plan = plans.peak(self.explanation)
+                layers = plans.layers(self.explanation)
+                self.plan_sections = list(_search_sections(self.explanation))
+        if head or layers:
+            self.plan_sections.insert(0, ("Plan", head + layers))
 
     def _expect_same(self, step, path, first):
         if step.program != self.report["program"]:
@@ -129,24 +138,20 @@ def _sections(content, divs):
         tables = memory.tables(content.held, content.steps[-1], content.name_of)
         yield "Memory", divs["memory"] + tables
     elif content.explanation:
-        yield "Memory", plans.peak(content.explanation)
+        yield "Memory", content.peak_of_plan
     if report["points"]:
         yield f"Points of axis {report['pipe_axis']}", points.points(report)
     else:
         yield "Ranks", points.ranks(report)
     yield "Collectives, the most exposed first", points.collectives(report)
-    yield from _plan_sections(content)
+    yield from content.plan_sections
 
 
-def _plan_sections(content):
-    if content.plan or content.explanation:
-        own = plans.head(content.plan) if content.plan else ""
-        yield "Plan", own + (plans.layers(content.explanation) if content.explanation else "")
-    if content.explanation:
-        exposed = plans.exposures(content.explanation)
-        if exposed:
-            yield "What exposes communication in the plan", exposed
-        yield "What the search could have taken instead", plans.alternatives(content.explanation)
+def _search_sections(explanation):
+    exposed = plans.exposures(explanation)
+    if exposed:
+        yield "What exposes communication in the plan", exposed
+    yield "What the search could have taken instead", plans.alternatives(explanation)
 
 
 def make_page(content):

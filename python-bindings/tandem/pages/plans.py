@@ -3,6 +3,7 @@
 import json
 import re
 from collections import defaultdict
+from contextlib import contextmanager
 
 from ..errors import TandemError
 from . import text
@@ -10,17 +11,26 @@ from . import text
 _MOST_ALTERNATIVES, _SHOWN = 200, 12
 _OTHER = "loss, inputs and values without a layer"
 _KEYS = {"mesh", "time", "collectives", "memory", "forms", "exposed"}
+_TIMES = "predicted", "lower_bound"
+
+
+@contextmanager
+def whole(path, what):
+    """Where a file is read, and what it has is put into words: what does not fit is an error of one line."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        line = " ".join(str(error).split())
+        raise TandemError(f"{path!r}: not a whole {what}: {type(error).__name__}: {line}") from None
 
 
 def read_explanation(path):
     """The dict in a file of `tandem-compile --explain=FILE`."""
-    try:
-        with open(path) as file:
-            explanation = json.load(file)
-    except ValueError as error:
-        raise TandemError(f"{path!r}: not an explanation: {error}") from None
+    with open(path) as file:
+        explanation = json.load(file)
     if not isinstance(explanation, dict) or not explanation.keys() >= _KEYS:
         raise TandemError(f"{path!r}: found no explanation, expected that of --explain=FILE")
+    explanation["time"] |= {key: float(explanation["time"][key]) for key in _TIMES}
     return explanation
 
 
