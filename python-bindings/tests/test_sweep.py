@@ -1,6 +1,7 @@
 """`python -m tandem sweep`: rows, the table as JSON, the page, and bad input."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,11 @@ def test_what_is_not_possible_is_a_row(files, capsys):
     assert "3 devices, expected a multiple of 2" in captured.out
     assert "does not divide" in captured.out
     assert captured.err == "tandem sweep: no plan is possible on any of these clusters\n"
+
+
+def test_one_device_is_a_row(files, capsys):
+    assert sweep(files, "--devices=1", "--plans=zero") == 0
+    assert re.search(r"^ *1 +- +zero +data=1 .*yes$", capsys.readouterr().out, re.MULTILINE)
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def _powers(first, last):
 
 
 def _mesh(**axes):
-    return ",".join(f"{name}={size}" for name, size in axes.items() if size > 1)
+    return ",".join(f"{name}={size}" for name, size in axes.items() if size > 1) or "data=1"
 
 
 def _microbatches(points, rows):
@@ -213,7 +213,7 @@ class Sweep:
         if row.why:
             return
         told = json.loads(path.read_text())
-        row.mesh = ",".join(f"{name}={size}" for name, size in told["mesh"].items() if size > 1)
+        row.mesh = _mesh(**told["mesh"])
         row.seconds, row.mfu, row.cost = told["seconds"], told["mfu"], told["cost"]
         row.items, row.rate = told["item_name"], told["items"] / told["seconds"]
         row.peak = max(rank["held"] for rank in told["memory"])
