@@ -7,6 +7,7 @@
 
 #include "tandem/Analysis/Lookups.h"
 #include "mlir/IR/Builders.h"
+#include "tandem/Analysis/Origins.h"
 #include "tandem/Analysis/UserLocation.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/Sched/Sched.h"
@@ -55,6 +56,7 @@ Location tandem::addSites(Location location, ArrayRef<Operation *> ops) {
 
 std::vector<std::string> tandem::getSites(Location location) {
   std::vector<std::string> sites;
+  location = setOrigins(location, {});
   auto fused = dyn_cast<FusedLoc>(location);
   auto names =
       fused ? dyn_cast_if_present<ArrayAttr>(fused.getMetadata()) : ArrayAttr();

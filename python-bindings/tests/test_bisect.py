@@ -108,13 +108,37 @@ def test_finds_the_operator(bisect, plant, stage, pattern, text, before, operato
     assert "m.py:" in found or "optimizer.0" in found
 
 
-def test_finds_a_wrong_kernel(bisect, plant):
-    edited = plant("lower", r"(sched\.view %arg\d+ \{offset = )12", r"\g<1>6")
-    status, lines = bisect(*edited)
+@pytest.mark.parametrize(
+    "pattern, text, operator, command",
+    [
+        # A microbatch that begins elsewhere.
+        (r"(sched\.view %arg\d+ \{offset = )12", r"\g<1>6", "nn.matmul", "matmul"),
+        # Another function in a kernel.
+        (r"nn\.relu", "nn.neg", "nn.relu", "add+relu"),
+        # A weight that is read by other strides.
+        (r"(strides_b = array<i64: )1, 5", r"\g<1>3, 1", "nn.matmul", "matmul"),
+    ],
+)
+def test_finds_the_command(bisect, plant, pattern, text, operator, command):
+    status, lines = bisect(*plant("lower", pattern, text))
     assert status == 1
-    assert "bisect: emit differs first" in lines, lines
+    found = next(line for line in lines if line.startswith("bisect: "))
+    assert found.startswith(f"bisect: emit differs first from schedule: {operator} at "), lines
+    assert re.search(rf"m\.py:\d+ .*, written by command \d+ '[^']*{re.escape(command)}", found), (
+        found
+    )
     assert "beside eager: loss step 0 is off by" in lines[-1]
-    assert "made by nn.div at " in lines[-1] and "m.py:" in lines[-1]
+
+
+def test_names_what_makes_a_step_fail(bisect, plant):
+    """Parts of a log-softmax have no value of their own: what reads them first does."""
+    status, lines = bisect(*plant("lower", r"nn\.exp ", "nn.log "))
+    assert status == 1
+    found = next(line for line in lines if line.startswith("bisect: "))
+    assert re.search(
+        r"emit differs first from schedule: nn\.\w+ at .*m\.py:6 .*by command \d", found
+    )
+    assert lines[-1].startswith("  then: ") and "loss is nan" in lines[-1]
 
 
 @pytest.mark.parametrize(

@@ -39,12 +39,14 @@ struct Collector {
       list.push_back({&*op.bias, false});
     if (op.accumulate)
       list.push_back({&op.c, false});
-    if (op.preActivation)
-      list.push_back({&*op.preActivation, !op.readsPreActivation()});
+    if (op.preActivation && op.readsPreActivation())
+      list.push_back({&*op.preActivation, false});
+    write(op.c, stridedResult(op));
+    if (op.preActivation && !op.readsPreActivation())
+      list.push_back({&*op.preActivation, true});
     for (const std::optional<BufferRef> *sums : {&op.sumsA, &op.sumsB})
       if (*sums)
         list.push_back({&**sums, true});
-    write(op.c, stridedResult(op));
     setTypes(2, op.outputType);
   }
   void operator()(const Collective &op) {

@@ -18,6 +18,7 @@
 namespace tandem::rt {
 
 class Buffer;
+class ValueRecorder;
 
 /// The slices of one tensor: a buffer per rank of this process.
 using RankBuffers = std::vector<std::shared_ptr<Buffer>>;
@@ -31,6 +32,7 @@ struct ExecutorOptions {
   bool graph = true;
   std::function<bool()> isCancelled = {}; ///< Of SessionOptions; may be empty.
   bool checksNumbers = false;
+  std::shared_ptr<ValueRecorder> recorder = {}; ///< Of SessionOptions.
 };
 
 /// What an executor is made from. `program` is verified, and outlives it.

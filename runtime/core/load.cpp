@@ -152,6 +152,7 @@ private:
   std::optional<Part> part(const fbs::Part *value);
   Argument argument(const fbs::Argument &value);
   Result result(const fbs::Result &value);
+  std::vector<Origin> origins(const fbs::Command &value);
   Command command(const fbs::Command &value);
   RankProgram rankProgram(const fbs::RankProgram &value);
   Operation operation(const fbs::Command &value);
@@ -400,6 +401,14 @@ Operation Decoder::operation(const fbs::Command &value) {
   return RecordEvent{};
 }
 
+std::vector<Origin> Decoder::origins(const fbs::Command &value) {
+  if (!value.origins() || !take(value.origins()->size() * sizeof(Origin)))
+    return {};
+  return list(value.origins(), [](const fbs::Origin &each) {
+    return Origin{each.op(), each.result()};
+  });
+}
+
 Command Decoder::command(const fbs::Command &value) {
   return {value.id(),
           text(value.name()),
@@ -411,7 +420,8 @@ Command Decoder::command(const fbs::Command &value) {
           value.strand(),
           value.workspace() ? std::optional(buffer(*value.workspace()))
                             : std::nullopt,
-          operation(value)};
+          operation(value),
+          origins(value)};
 }
 
 RankProgram Decoder::rankProgram(const fbs::RankProgram &value) {

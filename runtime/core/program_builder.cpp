@@ -158,7 +158,7 @@ uint32_t ProgramBuilder::add(CommandInfo info, Operation operation) {
   target->push_back({id, std::move(info.name), std::move(info.location),
                      info.queue, info.flops, info.bytes, info.stage,
                      info.strand, std::move(info.workspace),
-                     std::move(operation)});
+                     std::move(operation), std::move(info.origins)});
   return id;
 }
 

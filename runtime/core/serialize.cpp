@@ -47,6 +47,7 @@ private:
   Offset<fbs::Part> part(const std::optional<Part> &value);
   Offset<fbs::Argument> argument(const Argument &value);
   Offset<fbs::Result> result(const Result &value);
+  Vector<const fbs::Origin *> origins(const std::vector<Origin> &items);
   Offset<fbs::Command> command(const Command &value);
   Offset<fbs::RankProgram> rankProgram(const RankProgram &value);
 
@@ -285,6 +286,15 @@ Offset<void> Encoder::write(const WaitEvent &op) {
   return fbs::CreateWaitEvent(b, op.event).Union();
 }
 
+Vector<const fbs::Origin *> Encoder::origins(const std::vector<Origin> &items) {
+  if (items.empty())
+    return 0;
+  std::vector<fbs::Origin> structs;
+  for (const Origin &origin : items)
+    structs.emplace_back(origin.op, origin.result);
+  return b.CreateVectorOfStructs(structs);
+}
+
 Offset<fbs::Command> Encoder::command(const Command &value) {
   Offset<void> operation =
       std::visit([&](const auto &op) { return write(op); }, value.operation);
@@ -295,7 +305,8 @@ Offset<fbs::Command> Encoder::command(const Command &value) {
       value.workspace ? buffer(*value.workspace) : 0;
   return fbs::CreateCommand(b, value.id, text(value.name), text(value.location),
                             value.queue, value.flops, value.bytes, value.stage,
-                            value.strand, workspace, kind, operation);
+                            value.strand, workspace, kind, operation,
+                            origins(value.origins));
 }
 
 Offset<fbs::RankProgram> Encoder::rankProgram(const RankProgram &value) {

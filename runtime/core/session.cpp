@@ -168,7 +168,7 @@ Status Session::Impl::make(const Place &place,
        resultBuffers,
        place.fabric,
        {options.threads, options.times, options.oneQueue, options.graph,
-        options.isCancelled, options.checksNumbers}});
+        options.isCancelled, options.checksNumbers, options.recorder}});
   if (made.ok())
     executor = std::move(*made);
   return made.status();
@@ -208,9 +208,11 @@ Session::create(std::span<const uint8_t> bytes, const SessionOptions &given) {
     return checksNumbers.status();
   SessionOptions options = given;
   options.checksNumbers |= *checksNumbers;
-  if (options.checksNumbers && options.times)
-    return errorOf("a check of numbers beside given times, expected one of the "
-                   "two: nothing is computed");
+  if ((options.checksNumbers || options.recorder) && options.times)
+    return errorOf(options.recorder ? "values of operators"
+                                    : "a check of numbers",
+                   " beside given times, expected one of the two: nothing is "
+                   "computed");
   Expected<Program> program = loadProgram(bytes);
   if (!program.ok())
     return program.status();

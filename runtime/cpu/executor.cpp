@@ -156,7 +156,8 @@ Status CpuExecutor::prepareRank(size_t place) {
                         &ways,
                         rank.crew.get(),
                         options.times == nullptr,
-                        options.checksNumbers};
+                        options.checksNumbers,
+                        options.recorder.get()};
   cpu::QueuePlan plan{options.oneQueue,
                       options.times ? &options.times->seconds[programNumber]
                                     : nullptr};

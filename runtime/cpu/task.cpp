@@ -9,6 +9,7 @@
 #include "cpu/task.h"
 #include "core/numbers.h"
 #include "core/text.h"
+#include "tandem_rt/recorder.h"
 
 #include <algorithm>
 #include <cstring>
@@ -307,6 +308,38 @@ struct Maker {
 } // namespace
 
 namespace {
+/// Reads what the rank has in an iteration.
+NumberCheck::Fetch fetchFrom(const RankMemory &memory, int64_t iteration) {
+  return [&memory, iteration](const BufferRef &ref, char *to) {
+    std::memcpy(to, memory.address(ref).at(iteration), size_t(ref.bytes));
+    return Status::success();
+  };
+}
+
+/// Tells what a command wrote.
+class RecordedTask final : public Task {
+public:
+  RecordedTask(const TaskContext &context, const Command &command,
+               std::unique_ptr<Task> task)
+      : program(context.program), rank(context.rank), memory(context.memory),
+        recorder(*context.recorder), command(command), task(std::move(task)) {}
+
+  Status run(int64_t iteration) override {
+    Status status = task->run(iteration);
+    return status.ok() ? recorder.add(program, command, rank, iteration,
+                                      fetchFrom(memory, iteration))
+                       : status;
+  }
+
+private:
+  const Program &program;
+  const int64_t rank;
+  const RankMemory &memory;
+  ValueRecorder &recorder;
+  const Command &command;
+  const std::unique_ptr<Task> task;
+};
+
 /// Looks at what a command reads and writes; of a sum over ranks with the other
 /// members, `group`.
 class WatchedTask final : public Task {
@@ -327,10 +360,7 @@ public:
   }
 
   Status run(int64_t iteration) override {
-    auto fetch = [&](const BufferRef &ref, char *to) {
-      std::memcpy(to, memory.address(ref).at(iteration), size_t(ref.bytes));
-      return Status::success();
-    };
+    NumberCheck::Fetch fetch = fetchFrom(memory, iteration);
     Status status = check.begin(command, fetch);
     if (status.ok() && group)
       status = shareTaint();
@@ -363,6 +393,8 @@ Expected<std::unique_ptr<Task>> makeTask(const TaskContext &context,
                                          const Command &command) {
   Maker maker{context, command};
   auto task = std::visit(maker, command.operation);
+  if (task.ok() && context.recorder && !command.origins.empty())
+    *task = std::make_unique<RecordedTask>(context, command, std::move(*task));
   if (!task.ok() || !context.checksNumbers)
     return task;
   Expected<std::unique_ptr<Communicator>> group(nullptr);

@@ -47,6 +47,8 @@ struct TaskContext {
   bool computes = true;
   /// Whether commands are looked at that make numbers which are not finite.
   bool checksNumbers = false;
+  /// Told of what commands wrote; null: nobody is.
+  ValueRecorder *recorder = nullptr;
 };
 
 Expected<std::unique_ptr<Task>> makeTask(const TaskContext &context,

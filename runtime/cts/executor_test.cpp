@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "cts/training_step.h"
+#include "tandem_rt/recorder.h"
 
 #include <chrono>
 #include <cmath>
@@ -93,6 +94,39 @@ TEST_P(ExecutorTest, RefusesALossThatIsNotFiniteAndGoesOn) {
   inputs = {good.view()};
   EXPECT_OK(session->step(inputs));
   EXPECT_EQ(valuesOf<int64_t>(argument(*session, "step", "step"))[0], 42);
+}
+
+TEST_P(ExecutorTest, TellsWhatCommandsWrote) {
+  int64_t ranks = GetParam();
+  ProgramBuilder b({{"data", ranks}});
+  uint32_t x = b.addArgument(
+      {"input", "x", ElementType::F32, {ranks}, {}, split(1, 0, 0), -1, {}});
+  uint32_t y = b.addResult({"output", "y", ElementType::F32, {}, {}, {}, {}});
+  Collective sum{CollectiveKind::AllReduce,
+                 {0},
+                 ElementType::F32,
+                 {1},
+                 -1,
+                 -1,
+                 b.argument(x),
+                 b.result(y)};
+  b.add({.name = "sum", .location = "m.py:3", .origins = {{4, 1}}}, sum);
+  SessionOptions options;
+  options.recorder = std::make_shared<ValueRecorder>();
+  auto session = startTwin(b, options);
+  ASSERT_TRUE(session);
+  set(*session, "input", "x", tensorOf({ranks}, F(size_t(ranks), 2)));
+  EXPECT_OK(session->step());
+  auto told = options.recorder->tensors();
+  ASSERT_EQ(told.size(), size_t(ranks));
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    std::string key =
+        "00000000|4|0|0|1|command 0 'sum'||m.py:3||" + std::to_string(rank);
+    ASSERT_TRUE(told.count(key)) << told.begin()->first;
+    EXPECT_EQ(*static_cast<const float *>(told.at(key).data), 2.0f * ranks);
+  }
+  options.recorder->clear();
+  EXPECT_TRUE(options.recorder->tensors().empty());
 }
 
 TEST_P(ExecutorTest, AnErrorOfOneRankStopsAll) {

@@ -405,7 +405,12 @@ Bytes everything() {
   gemm.postOp = PostOp::GeluTanh, gemm.alpha = 0.25;
   gemm.preActivation = p.b.arena(144, 16);
   gemm.sumsA = p.b.arena(160, 8), gemm.sumsB = p.b.arena(168, 8);
-  p.b.add({.name = "gemm", .flops = 16, .bytes = 48, .stage = 2, .strand = -1},
+  p.b.add({.name = "gemm",
+           .flops = 16,
+           .bytes = 48,
+           .stage = 2,
+           .strand = -1,
+           .origins = {{7, 0}, {}, {3, 1}}},
           gemm);
   std::vector<Affine> scalars = {5};
   scalars.push_back(Affine(1, {{0, 2}, {1, 3}}));
@@ -426,6 +431,13 @@ TEST(Load, ReadsWhatWasWritten) {
   EXPECT_EQ(serializeProgram(*program), bytes);
   EXPECT_EQ(program->codeObjects[0].image, (Bytes{1, 2, 3, 4, 5}));
   EXPECT_EQ(program->arguments[1].range, std::pair(-0.5, 0.5));
+  for (const Command &command : program->rankPrograms[0].commands)
+    if (command.name == "gemm") {
+      ASSERT_EQ(command.origins.size(), 3u);
+      EXPECT_EQ(command.origins[1].op, -1);
+      EXPECT_EQ(command.origins[2].op, 3);
+      EXPECT_EQ(command.origins[2].result, 1u);
+    }
   std::string text = printProgram(*program);
   for (const char *line :
        {"mesh data=2 model=2, 4 ranks, micro 1",

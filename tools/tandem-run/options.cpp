@@ -31,6 +31,9 @@ TANDEM_TIMEOUT seconds (30) for another one.
   --steps N        number of steps (one pass over the batches; without --data 10)
   --save FILE      write whole parameters, state and batches after the last step,
                    as input for --data
+  --save-operators FILE  write what the operators of the last step gave, as far as
+                   commands write it, for a comparison with tandem-interpret
+                   (docs/bisect.md). Slow
   --trace FILE     write a timeline of all ranks for tandem-trace, Perfetto or
                    chrome://tracing (docs/timelines.md)
   --threads N      cores per rank (1)
@@ -68,6 +71,8 @@ static Status parseOne(Arguments &arguments, Options &options) {
     return arguments.takeValue(options.data);
   if (name == "--save")
     return arguments.takeValue(options.save);
+  if (name == "--save-operators")
+    return arguments.takeValue(options.operators);
   if (name == "--trace")
     return arguments.takeValue(options.trace);
   if (name == "--times")
@@ -111,6 +116,7 @@ static Status check(const Options &options) {
   if (options.times.empty())
     return Status::success();
   for (auto [name, value] : {std::pair("--save", &options.save),
+                             std::pair("--save-operators", &options.operators),
                              std::pair("--save-times", &options.saveTimes)})
     if (!value->empty())
       return Status::error(std::string(name) +

@@ -20,6 +20,7 @@ struct Options {
   std::string program;   ///< The .tdm file.
   std::string data;      ///< Values of arguments, and batches; empty: seeded.
   std::string save;      ///< Where to write arguments afterwards, if anywhere.
+  std::string operators; ///< Where to write what they gave, if anywhere.
   std::string trace;     ///< Where to write the timeline, if anywhere.
   std::string times;     ///< How long computing commands sleep; empty: compute.
   std::string saveTimes; ///< Where to write what they took, if anywhere.

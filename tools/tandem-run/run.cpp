@@ -12,6 +12,7 @@
 
 #include "../common/file.h"
 #include "tandem_rt/new_file.h"
+#include "tandem_rt/recorder.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -31,8 +32,8 @@ constexpr int64_t kSeededSteps = 10;
 /// One run of one program.
 class Runner {
 public:
-  Runner(const Options &options, Session &session)
-      : options(options), session(session) {}
+  Runner(const Options &options, Session &session, ValueRecorder *recorder)
+      : options(options), session(session), recorder(recorder) {}
 
   Status run();
 
@@ -45,10 +46,12 @@ private:
   Status fail(const Status &status);
   Status writeTrace();
   Status writeTimes() const;
+  Status writeOperators() const;
   int64_t stepCount() const;
 
   const Options &options;
   Session &session;
+  ValueRecorder *recorder; ///< Null: nobody asks for values of operators.
   std::optional<SafetensorsFile> file;
   int64_t batches = 0;
   std::vector<StepStats> stats;
@@ -152,6 +155,8 @@ Status Runner::step(int64_t number) {
     if (Status status = setBatch(session, *file, number % batches);
         !status.ok())
       return status;
+  if (recorder)
+    recorder->clear();
   if (Status status = runStep(session, stats.emplace_back()); !status.ok())
     return status;
   if (options.times.empty())
@@ -191,6 +196,13 @@ Status Runner::writeTimes() const {
   return rt::writeTimes(*times, options.saveTimes);
 }
 
+/// Of the ranks here, in the last step.
+Status Runner::writeOperators() const {
+  return recorder ? writeSafetensors(pathOfProcess(options.operators, session),
+                                     recorder->tensors())
+                  : Status::success();
+}
+
 Status Runner::finish() {
   Status status;
   if (!options.trace.empty())
@@ -200,6 +212,8 @@ Status Runner::finish() {
   if (status.ok() && !options.stats.empty())
     status = writeStats(session, !options.times.empty(), stats,
                         pathOfProcess(options.stats, session));
+  if (status.ok())
+    status = writeOperators();
   if (!status.ok())
     return status;
   if (options.save.empty())
@@ -207,8 +221,11 @@ Status Runner::finish() {
   return saveValues(session, file ? &*file : nullptr, options.save);
 }
 
-/// What a failed step has left of a timeline shows where it failed.
+/// What a failed step has left of a timeline, or of values, shows where it
+/// failed.
 Status Runner::fail(const Status &status) {
+  if (Status written = writeOperators(); !written.ok())
+    std::fprintf(stderr, "note: %s\n", written.message().c_str());
   if (options.trace.empty())
     return status;
   Expected<TraceSummary> written = session.writeTrace(options.trace);
@@ -255,6 +272,7 @@ static void tellOwner(const std::string &path) {
 static Status checkOutputs(const Options &options) {
   std::vector<std::string> others{options.program, options.data, options.times};
   for (auto [path, kind] : {std::pair(&options.save, &kValuesFile),
+                            std::pair(&options.operators, &kValuesFile),
                             std::pair(&options.trace, &kTimelineFile),
                             std::pair(&options.saveTimes, &kTimesFile),
                             std::pair(&options.stats, &kStatsFile)}) {
@@ -294,6 +312,8 @@ Status run(const Options &options) {
       return times.status();
     session.times = std::make_shared<const CommandTimes>(std::move(*times));
   }
+  if (!options.operators.empty())
+    session.recorder = std::make_shared<ValueRecorder>();
   auto made = Session::create(*bytes, session);
   if (!made.ok())
     return made.status();
@@ -304,7 +324,7 @@ Status run(const Options &options) {
     std::printf("values are not computed: commands take the times of '%s' "
                 "(%s)\n",
                 options.times.c_str(), session.times->from.c_str());
-  return Runner(options, **made).run();
+  return Runner(options, **made, session.recorder.get()).run();
 }
 
 } // namespace tandem::run

@@ -9,6 +9,7 @@
 #include "Declarations.h"
 #include "Link.h"
 #include "tandem/Analysis/Lookups.h"
+#include "tandem/Analysis/Origins.h"
 #include "tandem/Analysis/UserLocation.h"
 #include "tandem/Conversion/Lower/PlaceScratch.h"
 #include "tandem/Device/Gpu.h"
@@ -83,6 +84,8 @@ static rt::CommandInfo getInfo(OpT op, const sched::Queues &queues) {
   info.bytes = op.getBytes();
   info.stage = op.getStage();
   info.strand = op.getStrand();
+  for (const Origin &origin : getOrigins(op.getLoc()))
+    info.origins.push_back({origin.id, uint32_t(origin.result)});
   return info;
 }
 
@@ -235,6 +238,15 @@ void Emitter::emitParts(sched::LaunchOp op, const CompiledKernel &kernel,
                                                : rt::ElementType::I8);
     return types.empty() ? types : picked;
   };
+  std::vector<rt::Origin> origins = std::move(info.origins);
+  auto pickOrigins = [&](const KernelPart &part) {
+    std::vector<rt::Origin> picked;
+    for (size_t number : part.writes)
+      picked.push_back(number - op.getInputs().size() < origins.size()
+                           ? origins[number - op.getInputs().size()]
+                           : rt::Origin());
+    return picked;
+  };
   auto pick = [&](ArrayRef<unsigned> numbers) {
     std::vector<rt::BufferRef> picked;
     for (unsigned number : numbers)
@@ -242,6 +254,7 @@ void Emitter::emitParts(sched::LaunchOp op, const CompiledKernel &kernel,
     return picked;
   };
   for (const KernelPart &part : kernel.parts) {
+    info.origins = pickOrigins(part);
     builder.add(info,
                 rt::Launch{kObject, part.symbol, pick(part.reads),
                            pick(part.writes), scalars, part.geometry,

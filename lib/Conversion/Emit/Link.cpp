@@ -356,7 +356,7 @@ void PointLinker::add(const rt::Command &command, sched::RunOp op,
   std::string prefix = check ? "" : getPrefix(op);
   std::string name = prefix.empty() ? copy.name : prefix + " " + copy.name;
   builder.add({name, copy.location, getQueue(copy, op), copy.flops, copy.bytes,
-               copy.stage, copy.strand, copy.workspace},
+               copy.stage, copy.strand, copy.workspace, copy.origins},
               std::move(copy.operation));
 }
 

@@ -16,6 +16,7 @@
 
 #include "Steps.h"
 #include "tandem/Analysis/FreeViews.h"
+#include "tandem/Analysis/Origins.h"
 #include "tandem/Conversion/Lower/Lower.h"
 #include "tandem/Dialect/NN/NN.h"
 
@@ -84,6 +85,7 @@ void Accumulator::accumulate(nn::AddOp add) {
     if (!product || !canOverwrite(other, product, add))
       continue;
     product.getSumMutable().assign(other);
+    takeOrigin(product.getResult(), add.getResult());
     add.replaceAllUsesWith(product.getResult());
     add.erase();
     return;

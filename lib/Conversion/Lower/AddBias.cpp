@@ -7,6 +7,7 @@
 
 #include "ProductRows.h"
 #include "Steps.h"
+#include "tandem/Analysis/Origins.h"
 #include "tandem/Conversion/Lower/Lower.h"
 #include "tandem/Dialect/NN/NN.h"
 
@@ -26,6 +27,7 @@ static void addBias(nn::AddOp add) {
         !isForLibraries(add.getResult()))
       continue;
     product.getBiasMutable().assign(bias);
+    takeOrigin(product.getResult(), add.getResult());
     add.getResult().replaceAllUsesWith(term);
     add.erase();
     return;

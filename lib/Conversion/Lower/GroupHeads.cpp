@@ -29,6 +29,7 @@ static Value createReshape(OpBuilder &builder, Operation *op, Value value,
   auto reshape =
       ReshapeOp::create(builder, op->getLoc(), type.clone(shape), value);
   reshape->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+  reshape->removeAttr(kIdAttrName);
   return reshape;
 }
 

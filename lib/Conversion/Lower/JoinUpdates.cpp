@@ -15,6 +15,7 @@
 #include "Counts.h"
 #include "Steps.h"
 #include "tandem/Analysis/Lookups.h"
+#include "tandem/Analysis/Origins.h"
 #include "tandem/Conversion/Kernels/Kernels.h"
 #include "tandem/Conversion/Lower/Lower.h"
 #include "tandem/Dialect/NN/NN.h"
@@ -190,20 +191,23 @@ void Joiner::join(const Group &group, Operation *before) {
     return group.launches.front()->moveBefore(before);
   SmallVector<Value> inputs, outputs;
   SmallVector<Location> places;
+  SmallVector<Origin> origins;
   int64_t flops = 0, bytes = 0;
   for (sched::LaunchOp launch : group.launches) {
     llvm::append_range(inputs, launch.getInputs());
     llvm::append_range(outputs, launch.getOutputs());
     places.push_back(launch.getLoc());
+    llvm::append_range(origins, getOrigins(launch.getLoc()));
+    origins.resize(outputs.size());
     flops += launch.getFlops();
     bytes += launch.getBytes();
   }
   sched::LaunchOp last = group.launches.back();
   builder.setInsertionPoint(before);
-  sched::LaunchOp::create(builder, builder.getFusedLoc(places),
-                          createKernel(group).getName(), inputs, outputs,
-                          last.getQueue(), last.getStage(), last.getStrand(),
-                          last.getLabelAttr(), flops, bytes);
+  sched::LaunchOp::create(
+      builder, setOrigins(builder.getFusedLoc(places), origins),
+      createKernel(group).getName(), inputs, outputs, last.getQueue(),
+      last.getStage(), last.getStrand(), last.getLabelAttr(), flops, bytes);
   for (sched::LaunchOp launch : group.launches)
     launch.erase();
 }

@@ -10,9 +10,11 @@
 #include "tandem/Analysis/FreeViews.h"
 #include "tandem/Analysis/Fusion.h"
 #include "tandem/Analysis/Lookups.h"
+#include "tandem/Analysis/Origins.h"
 #include "tandem/Conversion/Lower/Lower.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/SmallVectorExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -110,8 +112,9 @@ static void createCall(Operation *before, const FusionGroup &group,
   for (Value input : outlined.inputs)
     inputs.push_back(results.lookup_or(input, input));
   Operation *last = group.ops.back();
-  auto call = func::CallOp::create(builder, addSites(last->getLoc(), group.ops),
-                                   outlined.kernel, inputs);
+  auto origins = llvm::map_to_vector(outlined.outputs, getOrigin);
+  Location location = setOrigins(addSites(last->getLoc(), group.ops), origins);
+  auto call = func::CallOp::create(builder, location, outlined.kernel, inputs);
   call->setDiscardableAttrs(last->getDiscardableAttrDictionary());
   call->setAttr(sched::kLabelAttrName, builder.getStringAttr(outlined.label));
   for (auto [output, result] :

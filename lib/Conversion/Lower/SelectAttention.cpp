@@ -7,6 +7,7 @@
 
 #include "Steps.h"
 #include "StridedView.h"
+#include "tandem/Analysis/Origins.h"
 #include "tandem/Conversion/Lower/Lower.h"
 #include "tandem/Dialect/NN/NN.h"
 
@@ -123,8 +124,10 @@ template <typename OpT> static void create(OpT op, Call &call) {
       builder.getI64IntegerAttr(static_cast<int64_t>(op.getFlops())));
   created->setDiscardableAttrs(op->getDiscardableAttrDictionary());
   for (auto [result, made] :
-       llvm::zip_equal(call.results, created.getResults()))
+       llvm::zip_equal(call.results, created.getResults())) {
+    takeOrigin(made, result);
     result.replaceAllUsesWith(made);
+  }
 }
 
 static void replace(nn::AttentionOp op) {

@@ -7,6 +7,7 @@
 
 #include "Steps.h"
 #include "StridedView.h"
+#include "tandem/Analysis/Origins.h"
 #include "tandem/Conversion/Lower/Lower.h"
 #include "tandem/Dialect/NN/NN.h"
 
@@ -58,6 +59,7 @@ static void replace(Operation *op) {
       getShape(convolution.output), convolution.stride, convolution.padding,
       convolution.dilation, strides, ArrayRef<int64_t>{lhs.offset, rhs.offset});
   created->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+  takeOrigin(created.getResult(), result.source);
   result.source.replaceAllUsesWith(created.getResult());
 }
 

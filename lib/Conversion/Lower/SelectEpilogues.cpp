@@ -15,6 +15,7 @@
 #include "ProductRows.h"
 #include "Steps.h"
 #include "tandem/Analysis/Lookups.h"
+#include "tandem/Analysis/Origins.h"
 #include "tandem/Conversion/Lower/Lower.h"
 
 using namespace mlir;
@@ -34,6 +35,7 @@ static bool isNarrow(Value value) {
 
 /// `value` in the place and shape of what `op` makes.
 static void replace(Operation *op, Value value, sched::MatmulOp product) {
+  takeOrigin(value, op->getResult(0));
   OpBuilder builder(op->getContext());
   builder.setInsertionPointAfter(product);
   Value shaped = nn::ReshapeOp::create(builder, op->getLoc(),
@@ -88,6 +90,7 @@ static void applyGelu(nn::GeluOp gelu) {
     product = product.keep(input.getType());
     // Without a bias that was the result.
     Value old = bias ? input : Value(product.getResult());
+    takeOrigin(product.getKept(), old);
     old.replaceAllUsesExcept(product.getKept(), product);
   }
   replace(gelu, product.getResult(), product);

@@ -7,6 +7,7 @@
 
 #include "Contraction.h"
 #include "Steps.h"
+#include "tandem/Analysis/Origins.h"
 #include "tandem/Conversion/Lower/Lower.h"
 #include "tandem/Dialect/NN/NN.h"
 
@@ -149,6 +150,7 @@ static void replace(nn::MatmulOp matmul, Choice choice) {
       sched::Epilogue::None, sched::Summed::None, choice.a.offset,
       choice.b.offset);
   product->setDiscardableAttrs(matmul->getDiscardableAttrDictionary());
+  takeOrigin(product.getResult(), choice.c.source);
   choice.c.source.replaceAllUsesWith(product.getResult());
 }
 

@@ -27,7 +27,8 @@ namespace tandem::lower {
 #include "tandem/Conversion/Lower/Passes.h.inc"
 
 namespace {
-/// Writes before one operator, as a part of it: with its location and facts.
+/// Writes before one operator, as a part of it: with its location and facts,
+/// without its number, which says what is the whole.
 class Writer {
 public:
   explicit Writer(Operation *op, bool isMadeAgain = false)
@@ -38,6 +39,7 @@ public:
     auto made =
         OpT::create(builder, op->getLoc(), type, std::forward<Args>(args)...);
     made->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+    made->removeAttr(kIdAttrName);
     if (isMadeAgain)
       made->setAttr(sched::kAgainAttrName, builder.getUnitAttr());
     return made->getResult(0);
@@ -170,6 +172,7 @@ static GatherOp passView(GatherOp gather) {
       writer.create<GatherOp>(type, source->input, source->index, source->dim);
   Operation *view = gather.getInput().getDefiningOp();
   Operation *moved = OpBuilder(gather).clone(*view);
+  moved->removeAttr(kIdAttrName);
   moved->setOperand(0, elements);
   moved->getResult(0).setType(gather.getType());
   gather.replaceAllUsesWith(moved->getResult(0));

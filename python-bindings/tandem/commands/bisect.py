@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 from ..base import options as table
-from ..errors import ModelFileError
+from ..errors import ModelFileError, RunError
 from ..session.compile import compile_text
 from ..verify.bisect import Bisection
 from ..verify.reference import STAGES
@@ -21,8 +21,9 @@ _STEPS = 2
 _MOST_STEPS = 2**10
 DETAILS = (
     "Stages up to schedule run in the reference interpreter, in the arithmetic of float64, and what each operator gives is"
-    " compared with the stage before. The Program of all stages runs on the device. Losses, gradients, parameters and states"
-    " of each stage are compared with eager as `verify` does. docs/bisect.md has an example."
+    " compared with the stage before. The Program of all stages runs on the device, and what its commands write is compared as"
+    " well. Losses, gradients, parameters and states of each stage are compared with eager as `verify` does. docs/bisect.md has"
+    " an example."
 )
 
 
@@ -84,7 +85,12 @@ def _findings(subject, options, folder):
         if text != last:
             yield bisection.run_stage(stage, text)
         last = text
-    yield bisection.run_program(run_program(subject, compiled, options.threads, options.seed))
+    history = failure = None
+    try:
+        history = run_program(subject, compiled, options.threads, options.seed)
+    except RunError as error:
+        failure = error
+    yield bisection.run_program(history, failure, compiled.bytes, options.threads)
 
 
 def _line(finding, before):
@@ -101,12 +107,14 @@ def _line(finding, before):
 def _verdict(finding, before):
     """What is said of the first stage that differs."""
     lines = [f"bisect: {finding.stage} differs first"]
-    if finding.error:
-        return f"{lines[0]}: {finding.error}"
     if finding.difference is not None and finding.difference.used > 1:
         lines[0] += f" from {before}: {finding.difference}"
         lines += [f"  made of what this stage put in: {maker}" for maker in finding.makers]
-    if not finding.row.passed:
+    elif finding.error:
+        return f"{lines[0]}: {finding.error}"
+    if finding.error:
+        lines.append(f"  then: {finding.error}")
+    elif not finding.row.passed:
         row = finding.row
         source = f", made by {finding.source}" if finding.source else ""
         lines.append(

@@ -4,16 +4,19 @@ Every stage up to `schedule` runs in the reference interpreter, which writes wha
 (`tandem-interpret --save-operators`). Operators keep their `nn.id` from stage to stage: a value is compared with
 that of the stage before, whole where forms say how the parts make it, else point by point. Arithmetic is that of
 float64 in all stages, whatever the types, so that the tolerance is that of float64.
+
+A command of the Program does the work of several operators, and says of which it writes the values
+(`tandem-run --save-operators`). They are compared with those of the last stage.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
 
 from ..errors import RunError
 from .compare import FLOOR, TOLERANCES, _difference, _largest, _scale, gradient_floor, worst
-from .reference import run_reference
+from .reference import record_program, run_reference
 from .verify import judge
 
 # Larger magnitudes are those of masks: beside them any difference would be small.
@@ -36,6 +39,8 @@ class OperatorValue:
     operands: list
     whole: torch.Tensor | None = None
     points: dict = field(default_factory=dict)
+    command: str = ""  # of a Program, what wrote it; its points are ranks
+    strands: int = 1  # points of the interpreter for each rank: those of time
 
     @property
     def key(self):
@@ -48,7 +53,8 @@ class OperatorValue:
     def __str__(self):
         strand = f", strand {self.strand}" if self.strand >= 0 else ""
         passes = f"{self.kind}, " if self.kind else ""
-        return f"{self.operator} at {self.place or 'no line'} ({passes}nn.id {self.id}{strand})"
+        command = f", written by {self.command}" if self.command else ""
+        return f"{self.operator} at {self.place or 'no line'} ({passes}nn.id {self.id}{strand}){command}"
 
 
 def read_operators(path):
@@ -68,6 +74,36 @@ def read_operators(path):
     return dict(sorted(values.items()))
 
 
+def as_operators(commands, before):
+    """Values that commands wrote, in one dimension, as those of the operators of `before` that they are of."""
+    known = {}
+    for value in before.values():
+        known.setdefault(value.key, []).append(value)
+    strands = _count_points(before) // max(1, _count_points(commands))
+    return {
+        number: _as_operator(command, old, strands)
+        for number, command in commands.items()
+        if (old := _last(known.get(command.key, ()), command.strand))
+    }
+
+
+def _count_points(values):
+    return 1 + max((point for value in values.values() for point in value.points), default=-1)
+
+
+def _as_operator(command, old, strands):
+    points = {
+        rank: tensor.double() if tensor.dtype.is_floating_point else tensor
+        for rank, tensor in command.points.items()
+    }
+    own = {"number": command.number, "operands": [], "whole": None, "points": points}
+    return replace(old, **own, command=command.operator, strands=strands)
+
+
+def _last(group, strand):
+    return next((v for v in reversed(group) if v.strand in (-1, strand)), None)
+
+
 @dataclass
 class Difference:
     """Of a value from that of the stage before. `used` is the share of what is allowed: above 1 it is a fault."""
@@ -85,7 +121,8 @@ class Difference:
         return used if used == used else float("inf")
 
     def __str__(self):
-        where = "" if self.point is None else f", at point {self.point}"
+        place = "on rank" if self.value.command else "at point"
+        where = "" if self.point is None else f", {place} {self.point}"
         return f"{self.value}: off by {self.largest:.1e}, allowed {self.allowed:.1e}{where}"
 
 
@@ -124,8 +161,8 @@ class _Noise:
 class _Pair:
     """Two stages, the values of which are compared."""
 
-    def __init__(self, before, after, floor):
-        self.before, self.after, self.floor = before, after, floor
+    def __init__(self, before, after, floor, tolerance):
+        self.before, self.after, self.floor, self.tolerance = before, after, floor, tolerance
         self.noise = _Noise(before, floor)
         self.old, self.new = self._group(before), self._group(after)
         self.strands = 1 + max((value.strand for value in after.values()), default=-1)
@@ -145,14 +182,12 @@ class _Pair:
         same = [key for key in known if self.old[key][-1].operator == self.new[key][-1].operator]
         return 2 * len(same) < len(known)
 
-    @staticmethod
-    def _last(group, strand):
-        return next((v for v in reversed(group) if v.strand in (-1, strand)), None)
-
     def _places(self, old, new):
         """(point of the earlier stage, point of the later one) that hold the same."""
         if old.whole is not None and new.whole is not None:
             return [(None, None)]
+        if new.command:
+            return [(rank * new.strands, rank) for rank in new.points]
         splits = new.strand >= 0 and old.strand < 0
         last = self.strands if splits else 1
         return [((p // last * last + new.strand) if splits else p, p) for p in new.points]
@@ -170,11 +205,15 @@ class _Pair:
         scale = max([0.0, *(FLOOR * reach for reach in reaches if reach < _MASK)])
         if old.kind != "forward":
             scale = max(scale, self.floor)
-        return _TOLERANCE * max(scale, _scale(old.at(point)))
+        return self.tolerance * max(scale, _scale(old.at(point)))
 
     def _compare(self, old, new, places):
         theirs, mine = old.at(places[0]), new.at(places[1])
-        if theirs is None or mine is None or theirs.shape != mine.shape or not mine.numel():
+        if theirs is None or mine is None:
+            return None
+        if new.command and theirs.numel() == mine.numel():
+            mine = mine.reshape(theirs.shape)
+        if theirs.shape != mine.shape or not mine.numel():
             return None
         error = _difference(mine, theirs)
         error = torch.where(mine.isnan() & theirs.isnan(), 0.0, error)
@@ -192,19 +231,21 @@ class _Pair:
 
     def differences(self):
         for value in self.after.values():
-            old = self._last(self.old.get(value.key, ()), value.strand)
-            if old is None or self._last(self.new[value.key], value.strand) is not value:
+            group = [v for v in self.old.get(value.key, ()) if v.strand in (-1, value.strand)]
+            if not group or _last(self.new[value.key], value.strand) is not value:
                 continue
-            worst = self._worst(old, value)
-            if worst is not None:
-                yield worst
+            # A command writes any one of those that a stage made of an operator.
+            compared = [self._worst(v, value) for v in (group if value.command else group[-1:])]
+            best = min(filter(None, compared), key=lambda each: each.used, default=None)
+            if best is not None:
+                yield best
 
 
-def compare_operators(before, after, floor):
+def compare_operators(before, after, floor, tolerance=_TOLERANCE):
     """The `Difference`s of two stages in the order of the later run; None if operators were numbered anew between them.
     `floor` is that of gradients: `compare.gradient_floor`.
     """
-    pair = _Pair(before, after, floor)
+    pair = _Pair(before, after, floor, tolerance)
     return None if pair.is_renumbered() else list(pair.differences())
 
 
@@ -251,9 +292,9 @@ def _makers(values, value):
     return sorted(made, key=lambda maker: maker.number)
 
 
-def _judge_operators(finding, before, after, floor):
+def _judge_operators(finding, before, after, floor, tolerance=_TOLERANCE):
     for step, (old, new) in enumerate(zip(before.operators, after.operators, strict=True)):
-        differences = compare_operators(old, new, floor)
+        differences = compare_operators(old, new, floor, tolerance)
         if differences is None:
             finding.note = "operators have other numbers than before: only results are compared"
             return
@@ -278,38 +319,60 @@ class Bisection:
         self.floor = max(gradient_floor(step) for step in subject.expected.gradients)
         self.before = None
 
-    def run_stage(self, stage, text):
-        """The `Finding` of a stage, the IR behind which is `text`."""
-        ir, finding = self.folder / f"{stage}.mlir", Finding(stage)
-        ir.write_text(text)
+    def _run(self, stage, run, ir, *words):
+        """What `run` gives, the `_Run` of what operators gave in it, and the error that ended it or None."""
         paths = []
 
         def operators(number):
             paths.append(self.folder / f"{stage}.{number}.safetensors")
             return paths[-1]
 
-        subject = self.subject
+        subject, given, failure = self.subject, None, None
         try:
-            history = run_reference(
-                subject.module, ir, subject.batches, self.seed, self.folder, operators
+            given = run(
+                subject.module, ir, subject.batches, self.seed, self.folder, operators, *words
             )
         except RunError as error:
-            finding.error = str(error)
+            failure = error
+        written = [path for path in paths if path.exists()]
+        values = [read_operators(path) for path in written]
+        for path in written:
+            path.unlink()
+        return given, _Run(stage, values), failure
+
+    def run_stage(self, stage, text):
+        """The `Finding` of a stage, the IR behind which is `text`."""
+        ir, finding = self.folder / f"{stage}.mlir", Finding(stage)
+        ir.write_text(text)
+        history, run, failure = self._run(stage, run_reference, ir)
+        if failure:
+            finding.error = str(failure)
             return finding
-        run = _Run(stage, [read_operators(path) for path in paths])
         if self.before:
             _judge_operators(finding, self.before, run, self.floor)
         self.before = run
-        for path in paths:
-            path.unlink()
         self._judge_results(finding, history)
         return finding
 
-    def run_program(self, history):
-        """The `Finding` of a compiled run."""
-        finding = Finding("emit")
-        self._judge_results(finding, history)
+    def run_program(self, history, failure, program, threads):
+        """The `Finding` of a compiled run, which has a history or a failure, and of the Program's commands. Below float64
+        these are looked at where results differ: the rounding of kernels is no fault.
+        """
+        finding = Finding("emit", error=str(failure) if failure else "")
+        if history:
+            self._judge_results(finding, history)
+        if self.subject.exact or finding.differs:
+            self._judge_commands(finding, program, threads)
         return finding
+
+    def _judge_commands(self, finding, program, threads):
+        path = self.folder / "step.tdm"
+        path.write_bytes(program)
+        _, run, _ = self._run("emit", record_program, path, threads)
+        before = _Run(self.before.stage, self.before.operators[: len(run.operators)])
+        run.operators = list(map(as_operators, run.operators, before.operators))
+        tolerance = TOLERANCES[self.subject.module.precision]
+        _judge_operators(finding, before, run, self.floor, tolerance)
 
     def _judge_results(self, finding, history):
         """The row that is told of: of those that fail, the one whose result the step makes first, else the worst."""

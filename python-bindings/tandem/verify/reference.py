@@ -1,6 +1,6 @@
-"""Runs a step's IR of any compiler stage in the reference interpreter.
+"""Runs a step's IR of any compiler stage in the reference interpreter, or its Program, by the tools.
 
-For `verify --device reference`, which tells a wrong plan or stage from a wrong kernel.
+For `verify --device reference`, which tells a wrong plan or stage from a wrong kernel, and for `bisect`.
 """
 
 import os
@@ -45,27 +45,47 @@ def run_reference(module, ir, batches, seed, folder, operators=None):
     """Trains the step in `ir`, one step at a time; returns the history. `operators(number)` names the file for what each
     operator of a step gives; then all arithmetic is that of float64.
     """
+    history, after_steps = History(), []
+    results = Path(folder) / "results.safetensors"
+
+    def run(number, *words):
+        words = [ir, *words, "--save-results", results]
+        if operators:
+            words += ["--exact", "--save-operators", operators(number)]
+        run_tool(RunError, "tandem-interpret", *words)
+
+    for values in _steps(module, batches, seed, folder, run):
+        _note(history, _load(results))
+        after_steps.append(Values.of(values))
+    history.take(after_steps)
+    return history
+
+
+def record_program(module, program, batches, seed, folder, operators, threads=1):
+    """Trains the step of a Program; what its commands gave of each operator goes to the files `operators(number)`."""
+
+    def run(number, *words):
+        words = [program, *words, "--threads", threads, "--save-operators", operators(number)]
+        run_tool(RunError, "tandem-run", *words)
+
+    for _ in _steps(module, batches, seed, folder, run):
+        pass
+
+
+def _steps(module, batches, seed, folder, run):
+    """The values behind each step, which `run(number, "--data", FILE, "--save", FILE)` does."""
     from safetensors.torch import save_file
 
-    history, after_steps = History(), []
-    data, after, results = (
-        Path(folder) / f"{name}.safetensors" for name in ("data", "after", "results")
-    )
+    data, after = (Path(folder) / f"{name}.safetensors" for name in ("data", "after"))
     values = module.values() | {"seed/seed": torch.tensor(seed)}
     for number, batch in enumerate(batches):
         tensors = values | {
             key.replace("input/", "batch.0/"): t for key, t in module.inputs(batch).items()
         }
         save_file({key: t.detach().clone().contiguous() for key, t in tensors.items()}, data)
-        words = [ir, "--data", data, "--save", after, "--save-results", results]
-        if operators:
-            words += ["--exact", "--save-operators", operators(number)]
-        run_tool(RunError, "tandem-interpret", *words)
+        run(number, "--data", data, "--save", after)
         values |= _load(after)
-        _note(history, _load(results))
-        after_steps.append(Values.of(values))
-    history.take(after_steps)
-    return history
+        yield values
 
 
 def _load(path):

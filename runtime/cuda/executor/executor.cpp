@@ -15,6 +15,7 @@
 #include "cuda/executor/graph.h"
 #include "cuda/executor/listing.h"
 #include "cuda/libraries/algorithms.h"
+#include "tandem_rt/recorder.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -58,6 +59,10 @@ private:
   bool hasGraph() const;
   Status wait(CUstream stream);
   bool waitsForEach() const;
+  Status lookBehind(const Rank &rank, const Entry &entry);
+  bool looksAtValues() const {
+    return context.options.checksNumbers || context.options.recorder;
+  }
   NumberCheck::Fetch fetchFrom(const Rank &rank);
   Status beginCheck(const Rank &rank, const Entry &entry);
   void joinTaint(const Entry &entry);
@@ -260,11 +265,12 @@ Status CudaExecutor::enqueue(StreamTimes *times) {
     hooks.before = [this](const Rank &rank, const Entry &entry) {
       return beginCheck(rank, entry);
     };
-    hooks.behind = [this](const Rank &rank, const Entry &) {
-      return numbers[rank.number].end(fetchFrom(rank));
-    };
     hooks.join = [this](const Entry &entry) { joinTaint(entry); };
   }
+  if (looksAtValues())
+    hooks.behind = [this](const Rank &rank, const Entry &entry) {
+      return lookBehind(rank, entry);
+    };
   return enqueuer->enqueueStep(hooks);
 }
 
@@ -305,6 +311,17 @@ Status CudaExecutor::beginCheck(const Rank &rank, const Entry &entry) {
   return status;
 }
 
+Status CudaExecutor::lookBehind(const Rank &rank, const Entry &entry) {
+  const ExecutorOptions &options = context.options;
+  Status status;
+  if (options.checksNumbers)
+    status = numbers[rank.number].end(fetchFrom(rank));
+  if (status.ok() && options.recorder)
+    status = options.recorder->add(program, *entry.command, rank.number,
+                                   rank.iteration, fetchFrom(rank));
+  return status;
+}
+
 /// What a member gives that is not finite is no fault of the sum.
 void CudaExecutor::joinTaint(const Entry &entry) {
   bool isTainted = false;
@@ -326,7 +343,7 @@ NumberCheck::Fetch CudaExecutor::fetchFrom(const Rank &rank) {
 
 /// Asked for by a variable, to find the command that does what it may not.
 bool CudaExecutor::waitsForEach() const {
-  if (context.options.checksNumbers)
+  if (looksAtValues())
     return true;
   const char *text = std::getenv(kWaitVariable);
   return text && *text && *text != '0';

@@ -489,6 +489,12 @@ using Operation =
     std::variant<Launch, Gemm, Collective, Copy, Fill, Check, Repeat,
                  RecordEvent, WaitEvent, Attention, Convolution, Transfer>;
 
+/// The result of an operator of the training step that a command writes.
+struct Origin {
+  int64_t op = -1; ///< The operator's `nn.id`; -1: of none.
+  uint32_t result = 0;
+};
+
 /// What every operation has; those of libraries differ in nothing else than
 /// their operands.
 struct Command {
@@ -504,6 +510,9 @@ struct Command {
   /// leaves anything there.
   std::optional<BufferRef> workspace = {};
   Operation operation = {};
+  /// Of what it writes, in the order of accessesOf() (core/access.h), the
+  /// workspace apart; what is missing at the end is of none.
+  std::vector<Origin> origins = {};
 };
 
 inline Repeat::Repeat(int64_t count) : count(count) {}

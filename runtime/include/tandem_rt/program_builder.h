@@ -45,6 +45,7 @@ struct CommandInfo {
   int32_t stage = 0;
   int32_t strand = 0;
   std::optional<BufferRef> workspace = {};
+  std::vector<Origin> origins = {};
 };
 
 /// Builds one Program. Command ids count up from 0 in each rank program, those

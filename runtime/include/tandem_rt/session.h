@@ -34,6 +34,8 @@ struct Slice {
   Shape extents = {};
 };
 
+class ValueRecorder;
+
 struct SessionOptions {
   /// Cores of one rank's compute thread.
   int threads = 1;
@@ -58,6 +60,8 @@ struct SessionOptions {
   /// A step fails at the first command that makes a number which is not finite
   /// of finite operands. So it does where TANDEM_CHECK is nan. Slow.
   bool checksNumbers = false;
+  /// Told of what each command wrote; null: nobody is. Slow.
+  std::shared_ptr<ValueRecorder> recorder = {};
 };
 
 /// A Program on a store, with threads that sleep between steps. One call at a
