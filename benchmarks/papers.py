@@ -139,9 +139,14 @@ class Simulations:
 
 
 def get_total(numbers):
-    """Seconds of computation and communication of the first rank, one after the other."""
-    queues = [queue for queue in numbers["queues"] if queue["rank"] == numbers["queues"][0]["rank"]]
-    return sum(queue["busy"] for queue in queues)
+    """Seconds of computation and communication, one after the other: of the slowest rank, and of the one that waits
+    least for others, as waiting is part of a collective.
+    """
+    computes, moves = {}, {}
+    for queue in numbers["queues"]:
+        seconds = computes if queue["queue"] == "compute" else moves
+        seconds[queue["rank"]] = seconds.get(queue["rank"], 0) + queue["busy"]
+    return max(computes.values()) + min(moves.values(), default=0)
 
 
 class Oases:
