@@ -258,19 +258,21 @@ int64_t GroupCost::getWorkspace(const OpNode &op, LayoutOf layoutOf) const {
 }
 
 /// Copies of what lies on the host: of this group, and of the one before or
-/// behind, which is copied meanwhile. What is sent or fetched for a part of the
-/// step is a tensor of its own.
+/// behind, which is copied meanwhile. New values are written over the old ones.
+/// What is sent or fetched for a part of the step is a tensor of its own.
 int64_t GroupCost::getCopiedBytes(LayoutOf layoutOf) const {
-  int64_t alignment = device.getValueSpace().alignment, bytes = 0;
-  for (ArrayRef<unsigned> values :
-       {ArrayRef<unsigned>(group.inputs), ArrayRef<unsigned>(group.outputs)})
+  int64_t alignment = device.getValueSpace().alignment;
+  auto getBytes = [&](ArrayRef<unsigned> values) {
+    int64_t bytes = 0;
     for (unsigned value : values)
       if (graph.values[value].isOnHost)
-        bytes += (isHostCopy() ? 1 : 2) *
-                 llvm::alignTo(int64_t(graph.values[value].bytes /
-                                       getParts(layoutOf(value))),
-                               alignment);
-  return bytes;
+        bytes += llvm::alignTo(
+            int64_t(graph.values[value].bytes / getParts(layoutOf(value))),
+            alignment);
+    return bytes;
+  };
+  return (isHostCopy() ? 1 : 2) *
+         std::max(getBytes(group.inputs), getBytes(group.outputs));
 }
 
 int64_t GroupCost::getWorkspace(LayoutOf layoutOf) const {

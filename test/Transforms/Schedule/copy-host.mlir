@@ -1,7 +1,7 @@
 // RUN: tandem-opt %s --tandem-schedule | FileCheck %s
 // RUN: tandem-opt %s --tandem-schedule --tandem-lower | FileCheck %s --check-prefix=LOWER
 
-// Momenta lie on the host. A bucket has a 16th of them, or one: each update is a
+// Momenta lie on the host. A bucket has a 64th of them, or one: each update is a
 // stage of its own, and is copied beside the one before.
 // CHECK: sched.queues = [#sched.queue<compute>, #sched.queue<comm>, #sched.queue<copy>, #sched.queue<copy[1]>]
 module {

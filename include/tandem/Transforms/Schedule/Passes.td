@@ -64,7 +64,7 @@ def FormBucketsPass : Pass<"tandem-form-buckets", "::mlir::func::FuncOp"> {
     updated beside those of the next one. Nothing without such arguments.
   }];
   let options = [
-    Option<"buckets", "buckets", "unsigned", "16",
+    Option<"buckets", "buckets", "unsigned", "64",
            "Shares of all bytes on the host">,
   ];
 }

@@ -61,7 +61,7 @@ struct ScheduleOptions : mlir::PassPipelineOptions<ScheduleOptions> {
       *this, "buckets",
       llvm::cl::desc("Into how many buckets updates of what lies on the host "
                      "are cut, by bytes"),
-      llvm::cl::init(16)};
+      llvm::cl::init(64)};
 };
 
 #define GEN_PASS_DECL
