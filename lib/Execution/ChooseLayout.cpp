@@ -122,11 +122,12 @@ private:
 };
 } // namespace
 
-/// Of equally fast ones, the one that was tried first.
+/// What became a Program before what was planned alone; of equally fast ones,
+/// the one that was tried first.
 static bool isBetter(const Candidate &first, const Candidate &second) {
   auto getKey = [](const Candidate &candidate) {
-    return std::make_tuple(!candidate.failure.empty(), candidate.seconds,
-                           candidate.number);
+    return std::make_tuple(!candidate.failure.empty(), !candidate.isPriced,
+                           candidate.seconds, candidate.number);
   };
   return getKey(first) < getKey(second);
 }
@@ -473,9 +474,10 @@ CompileOptions Chooser::getOptions(const Candidate &candidate) const {
     return isCancelled() || (hasProgram && !getEnd().empty());
   };
   // A Program would say what the one plan takes that there was time for. That
-  // its points have room only a Program says.
+  // it fits, and that points have room, only a Program says.
   own.isPlanEnough = [this, &candidate] {
-    return candidate.isOpen() && !hasProgram && !getEnd().empty();
+    return options.memory < 0 && candidate.isOpen() && !hasProgram &&
+           !getEnd().empty();
   };
   return own;
 }

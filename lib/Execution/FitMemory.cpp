@@ -220,8 +220,7 @@ LogicalResult Compilation::failTooLarge() {
 /// Of a pipeline the plan holds all sections and one microbatch, so that its
 /// peak does not fall with what the fullest point holds. Its limits are rungs
 /// below the peak of the first plan, from the share on that the point is to
-/// hold of what it held. They are the same for all limits of memory: a plan
-/// that is tried for less memory is tried for more, too.
+/// hold of what it held. They are the same for all limits of memory.
 int64_t Compilation::getNextRung() {
   if (repeats.count == 0)
     repeats.first = repeats.peak;
@@ -230,7 +229,7 @@ int64_t Compilation::getNextRung() {
          last = std::min(ofStages.memory, repeats.peak) / first;
   double most = repeats.count == 0 ? std::min(share, last) : last;
   double rung = 1;
-  while (rung >= most)
+  while (rung >= most && rung * first >= 1)
     rung *= kRung;
   return static_cast<int64_t>(rung * first);
 }

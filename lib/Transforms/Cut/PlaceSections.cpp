@@ -195,8 +195,9 @@ Value SectionPlacer::reform(Value value, unsigned changing, AxisForm form,
   return made;
 }
 
-/// A parameter that each microbatch gathers is sent in parts, once, and
-/// gathered at the point that reads it. None if `value` is something else.
+/// What lies outside of loops and each microbatch gathers, as a parameter, is
+/// sent in parts, once, and gathered at the point that reads it. None if
+/// `value` is something else.
 Value SectionPlacer::gatherThere(Value value, AxisForm form,
                                  Operation *reader) {
   auto gather = value.getDefiningOp<ReformOp>();

@@ -64,8 +64,8 @@ struct Trial {
   size_t number;
   std::string mesh, failure;
   std::optional<cost::Plan> plan;
-  /// Whether no plan fits, however long the search.
-  bool isInfeasible = false;
+  /// Whether there was too little time for a plan.
+  bool isCutShort = false;
 };
 
 class MeshSearch {
@@ -109,6 +109,7 @@ bool MeshSearch::isEnded(ArrayRef<Trial> trials) const {
 }
 
 void MeshSearch::search(Trial &trial, double seconds) {
+  Clock::time_point start = Clock::now();
   // What is wrong with one mesh is a line of the table.
   ScopedDiagnosticHandler handler(
       plain.getLoc().getContext(), [&](Diagnostic &diagnostic) {
@@ -122,16 +123,19 @@ void MeshSearch::search(Trial &trial, double seconds) {
   if (failed(mesh))
     return;
   StepGraph graph = plain.onMesh(*mesh);
-  FailureOr<cost::Plan> plan =
-      findPlan(graph, options, seconds, trial.isInfeasible);
+  bool isInfeasible = false;
+  FailureOr<cost::Plan> plan = findPlan(graph, options, seconds, isInfeasible);
   if (succeeded(plan))
     trial.plan = std::move(*plan);
+  std::chrono::duration<double> taken = Clock::now() - start;
+  trial.isCutShort = !trial.plan && !isInfeasible && taken.count() >= seconds;
 }
 
 /// Some plan is worth more than the limit, which is of wall time: on a busy
 /// machine an equal share may be too short for any mesh. So shares double until
-/// one has a plan, unless none fits. If memory is the reason and values may be
-/// made again, the step is planned again with that offer instead.
+/// one has a plan, of meshes that had too little time. If memory is the reason
+/// and values may be made again, the step is planned again with that offer
+/// instead.
 void MeshSearch::insist(MutableArrayRef<Trial> trials) {
   constexpr double kMostLimits = 5;
   double limit = options.searchTimeLimit;
@@ -139,8 +143,7 @@ void MeshSearch::insist(MutableArrayRef<Trial> trials) {
   auto isOver = [&] {
     std::chrono::duration<double> passed = Clock::now() - begin;
     return hasPlan(trials) || passed.count() > kMostLimits * limit ||
-           llvm::all_of(trials,
-                        [](const Trial &t) { return t.isInfeasible; }) ||
+           llvm::none_of(trials, [](const Trial &t) { return t.isCutShort; }) ||
            (options.exchange.mayOffer &&
             options.exchange.result->lacksMemory) ||
            (options.exchange.endsSearch && options.exchange.endsSearch());
@@ -150,7 +153,7 @@ void MeshSearch::insist(MutableArrayRef<Trial> trials) {
     for (Trial &trial : trials) {
       if (isOver())
         return;
-      if (trial.isInfeasible)
+      if (!trial.isCutShort)
         continue;
       trial.failure.clear();
       search(trial, seconds);
@@ -218,6 +221,7 @@ FailureOr<MeshChoice> MeshSearch::run() {
       search(trial, *seconds);
     else
       trial.failure = "not tried within the time limit";
+    trial.isCutShort |= !seconds;
   }
   insist(trials);
   llvm::sort(trials, isBetter);
