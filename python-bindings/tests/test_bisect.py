@@ -81,6 +81,13 @@ def test_says_that_nothing_differs(bisect):
     )
 
 
+def test_compares_commands_of_a_pipeline(bisect):
+    status, lines = bisect("--mesh", "pipe=2,data=2", "--micro", "1", "--accumulate", "2")
+    assert status == 0
+    emit = next(line for line in lines if line.startswith("emit "))
+    assert int(re.search(r"schedule: \S+ \((\d+) values of operators\)", emit)[1]) > 20, emit
+
+
 @pytest.mark.parametrize(
     "stage, pattern, text, before, operator",
     [

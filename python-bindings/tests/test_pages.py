@@ -278,7 +278,7 @@ def damaged(value):
     """`value` with each part in turn replaced by something else, lists at their first entry."""
     keys = [] if not value or isinstance(value, str) else list(value)
     for key in keys if isinstance(value, dict) else range(len(keys[:1])):
-        for other in (None, "x", -1e9, [], {}):
+        for other in (None, "x", -1e9, 10**400, [], {}):
             yield [*value[:key], other] if isinstance(value, list) else {**value, key: other}
         for part in damaged(value[key]) if isinstance(value[key], dict | list) else ():
             yield [part, *value[1:]] if isinstance(value, list) else {**value, key: part}

@@ -45,7 +45,8 @@ Status ValueRecorder::add(const Program &program, const Command &command,
       continue;
     size_t number = write++;
     if (command.origins[number].op < 0 || !access.type ||
-        access.defines != Defines::All)
+        access.defines != Defines::All ||
+        access.ref->bytes % elementBytes(*access.type) != 0)
       continue;
     Tensor value(*access.type,
                  {access.ref->bytes / elementBytes(*access.type)});

@@ -216,6 +216,20 @@ TEST(Simulate, TransfersBeginWithBothEnds) {
   EXPECT_EQ(times[1], std::pair(int64_t(50000), int64_t(70000)));
 }
 
+/// What is no end of a transfer cannot take part in it.
+TEST(Simulate, OthersWaitForEver) {
+  TimelineBuilder b(3);
+  TimelineHead &head = b.timeline.head;
+  head.mesh = {{"pipe", 3}};
+  head.rankPrograms.resize(2);
+  head.rankToProgram = {0, 1, 1};
+  TimelineCommand transfer = makeTransfer(9);
+  transfer.to = 2;
+  head.rankPrograms[1].push_back(transfer);
+  expectError(simulate(head, Nodes(head, 1, 50, 20)).status(),
+              "waits in command 9");
+}
+
 /// A sum in pieces of 20 us, and a transfer that begins at 30 and takes as long
 /// alone: half of the link until the piece at hand ends, and then all.
 TEST(Simulate, PiecesOfSumsYieldToTransfers) {

@@ -74,6 +74,16 @@ TEST(TimelineFile, SaysWhatAProgramIs) {
   EXPECT_EQ(commands[4].axes, std::vector<uint32_t>{0});
 }
 
+TEST(TimelineFile, LeavesOutWhatNoRankRuns) {
+  ProgramBuilder b({{"pipe", 2}});
+  b.setArena(64);
+  b.addRankProgram();
+  TimelineHead head = headOf(b.get(), "hash");
+  ASSERT_EQ(head.memory.size(), 2u);
+  EXPECT_EQ(head.memory[0].held, 64);
+  EXPECT_EQ(head.memory[1].held, 0);
+}
+
 TEST(TimelineFile, SaysWhatIsWrong) {
   std::string good = textOf(smallTimeline());
   auto expect = [&](const std::string &text, const std::string &error) {

@@ -349,6 +349,9 @@ bool Engine::arrive(uint32_t number, const TimelineCommand &command) {
   uint32_t found = channelOf(number, command);
   Channel &channel = channels[found];
   queues[number].isBusy = true;
+  if (std::ranges::find(channel.ranks, queues[number].rank) ==
+      channel.ranks.end())
+    return false; // no end of this transfer: it waits for ever
   channel.come.push_back(number);
   if (channel.come.size() < channel.ranks.size())
     return false;

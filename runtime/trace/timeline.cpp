@@ -111,6 +111,10 @@ TimelineHead headOf(const Program &program, const std::string &hash) {
     int64_t rank = std::ranges::find(program.rankToProgram, number) -
                    program.rankToProgram.begin();
     head.rankPrograms.push_back(describe(rankProgram));
+    if (rank == int64_t(program.rankToProgram.size())) {
+      head.memory.emplace_back(); // no rank runs it
+      continue;
+    }
     head.memory.push_back(
         {heldBytes(program, rank), mostInArenas(program, rank)});
   }

@@ -19,7 +19,14 @@ def whole(path, what):
     """Where a file is read, and what it has is put into words: what does not fit is an error of one line."""
     try:
         yield
-    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+        AttributeError,
+        RecursionError,
+    ) as error:
         line = " ".join(str(error).split())
         raise TandemError(f"{path!r}: not a whole {what}: {type(error).__name__}: {line}") from None
 

@@ -368,7 +368,9 @@ class Bisection:
     def _judge_commands(self, finding, program, threads):
         path = self.folder / "step.tdm"
         path.write_bytes(program)
-        _, run, _ = self._run("emit", record_program, path, threads)
+        _, run, failure = self._run("emit", record_program, path, threads)
+        if failure and not run.operators and not finding.error:
+            finding.note = f"commands were not compared: {failure}"
         before = _Run(self.before.stage, self.before.operators[: len(run.operators)])
         run.operators = list(map(as_operators, run.operators, before.operators))
         tolerance = TOLERANCES[self.subject.module.precision]
