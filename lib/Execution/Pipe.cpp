@@ -299,7 +299,7 @@ bool PipeTaker::readOrder() {
                   orders::listSchedules());
     pipe.rows = std::move(*text);
   }
-  return pipe.rows.empty() || parseRows();
+  return (schedule && pipe.rows.empty()) || parseRows();
 }
 
 /// `4@0,1,1,0` says where each of four sections lies.

@@ -22,7 +22,7 @@ std::string orders::quote(std::string_view text) {
   constexpr size_t kMostCharacters = 40;
   std::string quoted = "'";
   for (unsigned char letter : text.substr(0, kMostCharacters))
-    quoted += letter < ' ' || letter == 0x7f ? '?' : static_cast<char>(letter);
+    quoted += letter < ' ' || letter >= 0x7f ? '?' : static_cast<char>(letter);
   return quoted + (text.size() > kMostCharacters ? "...'" : "'");
 }
 

@@ -18,8 +18,8 @@ namespace tandem::orders {
 /// Without blanks and tabs at both ends.
 std::string_view trim(std::string_view text);
 
-/// In quotes, for a message of one line: control characters become `?`, and
-/// what is long is cut.
+/// In quotes, for a message of one line: what is no printable ASCII becomes
+/// `?`, and what is long is cut.
 std::string quote(std::string_view text);
 
 /// The lines of a text without their ends, `\n` or `\r\n`. Behind the last end
