@@ -16,6 +16,7 @@
 #include "cts/emulator/order.h"
 #include "cts/random_program.h"
 #include "cts/stages.h"
+#include "cts/sums.h"
 #include "cuda/driver/gpu.h"
 
 #include <algorithm>
@@ -153,47 +154,11 @@ TEST_P(OrderTest, TransfersLoseIt) {
 
 constexpr int64_t kPieces = 12, kBefore = 4, kTransfers = 4;
 
-/// Point 0 sums in pieces over its two ranks, and sends behind piece kBefore.
 ProgramBuilder makeBusyProgram() {
-  ProgramBuilder b({{"pipe", 2}, {"data", 2}});
-  uint32_t to = b.transferQueue(0, 1), sums = b.commQueue("sums", true);
-  for (int64_t point : {0, 1}) {
-    if (point)
-      b.addRankProgram();
-    b.setArena(128);
-    for (int64_t rank : {0, 1})
-      b.setRankProgram(2 * point + rank, uint32_t(point));
-    BufferRef value = b.arena(0, 16), sum = b.arena(64, 16);
-    b.add({.name = "zero"}, Fill{b.arena(0, 128), {0}});
-    uint32_t filled = b.recordEvent(kCompute);
-    b.waitEvent(to, filled);
-    b.waitEvent(sums, filled);
-    auto addPieces = [&](int64_t count) {
-      for (int64_t i = 0; i < count; ++i)
-        b.add({.name = "piece", .queue = sums},
-              Collective{.kind = CollectiveKind::AllReduce,
-                         .axes = {1},
-                         .type = ElementType::F32,
-                         .shape = {4},
-                         .source = sum,
-                         .destination = sum});
-    };
-    if (point == 0) {
-      addPieces(kBefore);
-      b.waitEvent(to, b.recordEvent(sums));
-    }
-    for (int64_t i = 0; i < kTransfers; ++i) {
-      Transfer transfer{
-          .from = 0, .to = 1, .type = ElementType::F32, .shape = {4}, .tag = i};
-      if (point == 0)
-        b.send({.name = "send", .queue = to}, transfer, value);
-      else
-        b.receive({.name = "receive", .queue = to}, transfer, value);
-    }
-    if (point == 0)
-      addPieces(kPieces - kBefore);
-  }
-  return b;
+  return SumsBesideTransfers{.transfers = kTransfers,
+                             .piecesBefore = kBefore,
+                             .piecesBeside = kPieces - kBefore}
+      .make();
 }
 
 /// How many pieces of the sum have ended when the last transfer ends. Of copies

@@ -8,7 +8,7 @@
 
 #include "comm/local/communicator.h"
 #include "core/registry.h"
-#include "cts/support.h"
+#include "cts/sums.h"
 
 #include <algorithm>
 #include <map>
@@ -77,39 +77,12 @@ private:
 
 constexpr int64_t kTransfers = 3, kPieces = 60;
 
-/// Two points of two ranks: transfers, and beside them a sum in pieces.
 ProgramBuilder makeProgram(bool yields) {
-  ProgramBuilder b({{"pipe", 2}, {"data", 2}});
-  uint32_t to = b.transferQueue(0, 1), sums = b.commQueue("sums", yields);
-  for (int64_t point : {0, 1}) {
-    if (point)
-      b.addRankProgram();
-    b.setArena(128);
-    for (int64_t rank : {0, 1})
-      b.setRankProgram(2 * point + rank, uint32_t(point));
-    BufferRef value = b.arena(0, 16), sum = b.arena(64, 16);
-    b.add({.name = "zero"}, Fill{b.arena(0, 128), {0}});
-    uint32_t filled = b.recordEvent(kCompute);
-    b.waitEvent(to, filled);
-    b.waitEvent(sums, filled);
-    for (int64_t i = 0; i < kTransfers; ++i) {
-      Transfer transfer{
-          .from = 0, .to = 1, .type = ElementType::F32, .shape = {4}, .tag = i};
-      if (point == 0)
-        b.send({.name = "send", .queue = to}, transfer, value);
-      else
-        b.receive({.name = "receive", .queue = to}, transfer, value);
-    }
-    for (int64_t i = 0; i < kPieces; ++i)
-      b.add({.name = "piece", .queue = sums},
-            Collective{.kind = CollectiveKind::AllReduce,
-                       .axes = {1},
-                       .type = ElementType::F32,
-                       .shape = {4},
-                       .source = sum,
-                       .destination = sum});
-  }
-  return b;
+  return SumsBesideTransfers{.transfers = kTransfers,
+                             .piecesBeside = kPieces,
+                             .bothSum = true,
+                             .yields = yields}
+      .make();
 }
 
 /// The most pieces of a rank that end while one transfer moves.
