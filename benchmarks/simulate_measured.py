@@ -1,8 +1,8 @@
 """Part `measured` of simulate.py: seconds of steps that ran, beside those that are simulated.
 
-* *cpu*: Programs with values on the CPU device. A first run gives the mean seconds of each command and their spread,
-  for `--times` and `--jitter`; the cluster file that tandem-profile writes on this machine gives the rest. *priced* is
-  what the cluster file says alone. A second run is measured.
+* *cpu*: Programs with values on the CPU device. Some runs give the mean seconds of each command and their spread, for
+  `--times` and `--jitter`; the cluster file that tandem-profile writes on this machine gives the rest. *priced* is what
+  the cluster file says alone. Other runs, in turn with these, are measured.
 * *hosts*: the same on emulated hosts that send over shaped links; computation takes the seconds of a cluster file.
 * *pipelines*: those of bench-pipeline, on four emulated hosts.
 
@@ -10,6 +10,7 @@ Hosts need root.
 """
 
 import collections
+import itertools
 import json
 import signal
 import statistics
@@ -38,11 +39,12 @@ CPU = [
     ("resnet", "depths=2,width=32,stages=3,batch=64", "data={}", []),
     ("mlp", "layers=6,width=1024,batch=256", "data={}", []),
 ]
-STEPS = 20  # of a run on the CPU device
+STEPS, TURNS = 20, 3  # of a run on the CPU device, and of runs
 HOSTS, RATES = 2, ("1gbit", "300mbit")
-# Two threads that sleep have to be woken for each collective; tandem-profile measures collectives that follow each other.
-WAKING = "collectives of some hundred bytes take 0.2 ms on threads that sleep, 10 us on those that do not"
-NAMED = {"resnet data=2": f"76 {WAKING}", "vit_moe data=2": f"in a step of 6 ms {WAKING}"}
+NAMED = {
+    "vit_moe data=2": "in a step of 5 ms collectives of some hundred bytes wake threads, which tandem-profile, whose"
+    " collectives follow each other, does not measure"
+}
 CLOSE, MOST_CLOSE, FAR, CORRELATION = 0.05, 0.8, 0.08, 0.98
 SETS = "cpu", "hosts", "pipelines"
 
@@ -76,15 +78,33 @@ def run_here(program, values, timeline, times):
     return json.loads(measure_process(tool)["text"])["total"]["seconds"]
 
 
-def take_means(timeline, times):
+def read_steps(timeline):
+    """The events of each step after the first two."""
+    steps = collections.defaultdict(list)
+    for event in json.loads(timeline.read_text())["traceEvents"]:
+        if event.get("ph") == "X" and event["args"].get("step", 0) > 2:
+            steps[event["args"]["step"]].append(event)
+    return list(steps.values())
+
+
+def take_typical(steps):
+    """The half of the steps that are nearest to the median: what other processes took of one step is in none of them."""
+
+    def get_seconds(step):
+        return max(e["ts"] + e["dur"] for e in step) - min(e["ts"] for e in step)
+
+    ordered = sorted(steps, key=get_seconds)
+    return ordered[len(ordered) // 4 : -(len(ordered) // 4)]
+
+
+def take_means(steps, times):
     """Puts the mean seconds of commands into the table; their standard deviation as a share of them."""
     table = json.loads(times.read_text())
     is_pipeline = len(table["seconds"]) > 1  # each rank has a program of its own
     seconds = collections.defaultdict(list)
-    for event in json.loads(timeline.read_text())["traceEvents"]:
-        if event.get("ph") == "X" and event["args"].get("step", 0) > 2:
-            program = event["pid"] if is_pipeline else 0
-            seconds[program, str(event["args"]["id"])].append(event["dur"] * 1e-6)
+    for event in itertools.chain.from_iterable(steps):
+        program = event["pid"] if is_pipeline else 0
+        seconds[program, str(event["args"]["id"])].append(event["dur"] * 1e-6)
     spread = total = 0.0
     for program, commands in enumerate(table["seconds"]):
         for command in commands:
@@ -93,6 +113,18 @@ def take_means(timeline, times):
             total += commands[command]
     times.write_text(json.dumps(table))
     return spread / total
+
+
+def run_in_turns(program, values, folder):
+    """Seconds of a step, a table of those of its commands, and their spread: of runs in turn, so that a machine that
+    changes its pace changes both."""
+    timeline, times, unused = (folder / name for name in ("run.json", "times", "unused"))
+    measured, steps = [], []
+    for _ in range(TURNS):
+        run_here(program, values, timeline, times)
+        steps += take_typical(read_steps(timeline))
+        measured.append(run_here(program, values, timeline, unused))
+    return statistics.median(measured), times, take_means(steps, times)
 
 
 def measure_cpu(folder, options):
@@ -109,12 +141,10 @@ def measure_cpu(folder, options):
         measure_process([*export, "--set", sizes, "-o", step])
         compiler = [BUILD / "bin/tandem-compile", step, "--mesh", mesh, *words]
         measure_process([*compiler, "--cluster", cluster, "-o", program])
-        run = (program, step.with_suffix(".safetensors"), folder / "run.json", folder / "times")
-        run_here(*run)
-        spread = take_means(*run[2:])
-        given = ("--times", run[3], "--jitter", f"{spread:.3f}", "--steps", STEPS)
-        simulated = simulate_seconds(program, cluster, *given)
-        row = show("cpu", what, run_here(*run), simulated)
+        values = step.with_suffix(".safetensors")
+        measured, times, spread = run_in_turns(program, values, folder)
+        given = ("--times", times, "--jitter", f"{spread:.3f}", "--steps", STEPS)
+        row = show("cpu", what, measured, simulate_seconds(program, cluster, *given))
         row |= {"spread": spread, "priced_s": simulate_seconds(program, cluster)}
         row["priced"] = row["priced_s"] / row["measured_s"] - 1
         print(f"{'':68} spread {spread:.0%}, priced {row['priced_s']:.6f} s {row['priced']:+.1%}")

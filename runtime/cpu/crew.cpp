@@ -11,9 +11,9 @@
 
 namespace tandem::rt::cpu {
 
-Crew::Crew(int count) {
+Crew::Crew(int count, const std::optional<cpu_set_t> &cpus) {
   for (int number = 1; number < count; ++number)
-    threads.emplace_back([this, number] { threadMain(number); });
+    threads.emplace_back([this, number, cpus] { threadMain(number, cpus); });
 }
 
 Crew::~Crew() {
@@ -36,7 +36,8 @@ void Crew::runPart(int part) noexcept {
   }
 }
 
-void Crew::threadMain(int number) {
+void Crew::threadMain(int number, const std::optional<cpu_set_t> &cpus) {
+  OnCpus here(cpus);
   LibraryThreads one(1);
   uint64_t seen = 0;
   std::unique_lock lock(mutex);

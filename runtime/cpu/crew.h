@@ -9,6 +9,8 @@
 #ifndef TANDEM_RT_CPU_CREW_H
 #define TANDEM_RT_CPU_CREW_H
 
+#include "cpu/cpus.h"
+
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -20,10 +22,10 @@
 namespace tandem::rt::cpu {
 
 /// The cores of a rank: the thread that calls and `size() - 1` others, which
-/// sleep between calls and have libraries use one core each.
+/// sleep between calls, run on `cpus` and have libraries use one core each.
 class Crew {
 public:
-  explicit Crew(int threads);
+  explicit Crew(int threads, const std::optional<cpu_set_t> &cpus = {});
   ~Crew();
   Crew(const Crew &) = delete;
   Crew &operator=(const Crew &) = delete;
@@ -36,7 +38,7 @@ public:
   void run(int parts, const std::function<void(int)> &work);
 
 private:
-  void threadMain(int number);
+  void threadMain(int number, const std::optional<cpu_set_t> &cpus);
   void runPart(int part) noexcept;
 
   std::vector<std::thread> threads;

@@ -35,6 +35,7 @@ struct Rank {
         events(numEvents, keepsTimes) {}
 
   const int64_t number;
+  std::optional<cpu_set_t> cpus = {};
   RankMemory memory;
   EventBoard events;
   /// Of the compute queue.
@@ -143,8 +144,9 @@ Status CpuExecutor::prepareRank(size_t place) {
                                          rankProgram.numEvents,
                                          options.times != nullptr));
   Rank &rank = *ranks.back();
+  rank.cpus = cpu::cpusOf(place, context.ranks.size());
   if (options.threads > 1 && !options.times)
-    rank.crew = std::make_unique<cpu::Crew>(options.threads);
+    rank.crew = std::make_unique<cpu::Crew>(options.threads, rank.cpus);
   cpu::TaskContext from{program,
                         number,
                         rank.memory,
@@ -269,6 +271,7 @@ bool CpuExecutor::runSegment(Rank &rank, QueueState &queue,
 }
 
 void CpuExecutor::runQueue(Rank &rank, QueueState &queue) noexcept {
+  cpu::OnCpus here(rank.cpus);
   cpu::LibraryThreads libraryThreads(queue.threads);
   if (queue.clock)
     queue.clock->start();

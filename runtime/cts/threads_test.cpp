@@ -110,5 +110,66 @@ TEST(Threads, TellWhatOneOfThemThrows) {
   EXPECT_EQ(calls, 5);
 }
 
+//===----------------------------------------------------------------------===//
+// CPUs of ranks
+//===----------------------------------------------------------------------===//
+
+cpu_set_t cpusOfCaller() {
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  EXPECT_EQ(sched_getaffinity(0, sizeof cpus, &cpus), 0);
+  return cpus;
+}
+
+/// The places of the two sets together, and those of both.
+std::pair<int, int> countCpus(const cpu_set_t &a, const cpu_set_t &b) {
+  cpu_set_t any, both;
+  CPU_OR(&any, &a, &b);
+  CPU_AND(&both, &a, &b);
+  return {CPU_COUNT(&any), CPU_COUNT(&both)};
+}
+
+TEST(Cpus, OfTwoRanksAreApart) {
+  cpu_set_t usable = cpusOfCaller();
+  if (CPU_COUNT(&usable) < 2)
+    GTEST_SKIP() << "one CPU";
+  auto first = cpu::cpusOf(0, 2), second = cpu::cpusOf(1, 2);
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(countCpus(*first, *second), std::pair(CPU_COUNT(&usable), 0));
+}
+
+TEST(Cpus, AreSharedByMoreRanks) {
+  cpu_set_t usable = cpusOfCaller(), all;
+  CPU_ZERO(&all);
+  size_t ranks = 3 * size_t(CPU_COUNT(&usable));
+  for (size_t place = 0; place < ranks; ++place) {
+    auto cpus = cpu::cpusOf(place, ranks);
+    ASSERT_TRUE(cpus);
+    EXPECT_EQ(CPU_COUNT(&*cpus), 1);
+    CPU_OR(&all, &all, &*cpus);
+  }
+  EXPECT_TRUE(CPU_EQUAL(&all, &usable));
+}
+
+TEST(Cpus, AreNotChosenForOneRankOrByRequest) {
+  EXPECT_FALSE(cpu::cpusOf(0, 1));
+  ASSERT_EQ(setenv("TANDEM_BIND", "0", 1), 0);
+  EXPECT_FALSE(cpu::cpusOf(0, 2));
+  ASSERT_EQ(unsetenv("TANDEM_BIND"), 0);
+}
+
+TEST(Cpus, AreLeftAtTheEndOfAScope) {
+  cpu_set_t before = cpusOfCaller();
+  auto cpus = cpu::cpusOf(1, 2);
+  ASSERT_TRUE(cpus);
+  {
+    cpu::OnCpus here(cpus);
+    cpu_set_t now = cpusOfCaller();
+    EXPECT_TRUE(CPU_EQUAL(&now, &*cpus));
+  }
+  cpu_set_t after = cpusOfCaller();
+  EXPECT_TRUE(CPU_EQUAL(&after, &before));
+}
+
 } // namespace
 } // namespace tandem::rt::cts

@@ -1,0 +1,44 @@
+//===- cpus.h - CPUs of the ranks of a process ------------------*- C++ -*-===//
+//
+// Part of the Tandem project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_RT_CPU_CPUS_H
+#define TANDEM_RT_CPU_CPUS_H
+
+#include <cstddef>
+#include <optional>
+#include <sched.h>
+
+namespace tandem::rt::cpu {
+
+/// The CPUs of number `place` of `ranks` ranks: an equal share of those that
+/// the calling thread may use, in their order; where there are fewer CPUs than
+/// ranks, one that several ranks have. None for a single rank, whose threads
+/// may run anywhere, for a system that does not tell, and where TANDEM_BIND is
+/// 0.
+///
+/// Queues of a rank wake each other all the time. On a virtual machine Linux
+/// takes an idle CPU, which its host has put to sleep, for one that is taken
+/// away, and has a thread wait where another rank computes.
+std::optional<cpu_set_t> cpusOf(size_t place, size_t ranks);
+
+/// The calling thread runs on `cpus` until the end of the scope; where there
+/// are none, it runs where it did.
+class OnCpus {
+public:
+  explicit OnCpus(const std::optional<cpu_set_t> &cpus);
+  ~OnCpus();
+  OnCpus(const OnCpus &) = delete;
+  OnCpus &operator=(const OnCpus &) = delete;
+
+private:
+  std::optional<cpu_set_t> before = {};
+};
+
+} // namespace tandem::rt::cpu
+
+#endif // TANDEM_RT_CPU_CPUS_H
