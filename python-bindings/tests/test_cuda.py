@@ -116,7 +116,11 @@ def run_processes(program, step, file):
         command = [BUILD / "bin" / "tandem-run", program, "--steps", "3", "--save", file]
         command += ["--data", step.with_suffix(".safetensors")]
         children.append(subprocess.Popen(command, env=os.environ | EMULATED | job))
-    assert [child.wait(timeout=300) for child in children] == [0, 0]
+    try:
+        assert [child.wait(timeout=300) for child in children] == [0, 0]
+    finally:
+        for child in children:
+            child.kill()  # of one that has ended it is nothing
 
 
 # Orders with a name of each partition of two points.
