@@ -1,6 +1,9 @@
 """Reports of pipelines: a model with strange names, two inputs, sections that are not alike and a tied weight."""
 
+import subprocess
+import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 import tandem
@@ -95,3 +98,12 @@ def test_a_strange_pipeline(order, in_flight, tmp_path):
     text = str(report)
     for words in ("bubble: share of the step", "of its sections at a time", "0 to 2"):
         assert words in text
+
+
+def test_early_receives_fit_beside_gaps_of_the_arena():
+    """Of four points of a u-net, one has gaps where it receives early, another where it has no room for that."""
+    root = Path(__file__).resolve().parents[2]
+    options = "--models unet --points 4 --microbatches 8 --orders 1f1b --check"
+    command = [sys.executable, root / "benchmarks/pipeline_memory.py", *options.split()]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

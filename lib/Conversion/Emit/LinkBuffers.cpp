@@ -245,6 +245,11 @@ public:
   /// room.
   bool prolong(lower::Buffer &buffer, int64_t position);
   bool advance(lower::Buffer &buffer, int64_t position);
+  /// Whether an arena of so many bytes takes no more than transfers may, with
+  /// its gaps.
+  bool hasRoomFor(int64_t arena) const {
+    return double(own + arena) <= (1 + kRoomOfTransfers) * double(most);
+  }
 
 private:
   /// Takes bytes at `first` to `last`, if there is room.
@@ -254,15 +259,17 @@ private:
       alive[position] += bytes;
   }
   std::vector<int64_t> alive;
+  int64_t own, most;
   double limit;
 };
 
 LinkBuffers::Alive::Alive(ArrayRef<lower::Buffer> buffers, int64_t numPositions,
                           int64_t own, double room)
-    : alive(numPositions + 1, own) {
+    : alive(numPositions + 1, own), own(own) {
   for (const lower::Buffer &buffer : buffers)
     add(buffer.life.first.front(), buffer.life.death.front(), buffer.bytes);
-  limit = (1 + room) * double(*llvm::max_element(alive));
+  most = *llvm::max_element(alive);
+  limit = (1 + room) * double(most);
 }
 
 bool LinkBuffers::Alive::take(int64_t first, int64_t last, int64_t bytes) {
@@ -348,14 +355,24 @@ void LinkBuffers::advanceReceives(Block &block, const Listing &listing,
     awaited.insert(run);
 }
 
-/// A point is one queue: its other queues wait for each other behind each run,
-/// and behind sums where they are read.
-void LinkBuffers::placeBuffers(int64_t numPositions,
-                               rt::ProgramBuilder &builder) {
+/// Places all, with transfers beside runs in this share of what lives at once;
+/// none where it is negative. False: with its gaps, the arena takes more than
+/// transfers may. A point is one queue: its other queues wait for each other
+/// behind each run, and behind sums where they are read.
+bool LinkBuffers::placeBeside(Block &block, const Listing &listing,
+                              int64_t numPositions, double room) {
+  Alive alive(buffers, numPositions, getOwnBytes(block), room);
+  prolongSends(block, alive);
+  advanceReceives(block, listing, alive);
   std::vector<lower::Clock> clocks;
   for (int64_t position = 1; position <= numPositions; ++position)
     clocks.push_back({position});
-  builder.setArena(lower::place(buffers, {clocks}));
+  arenaBytes = lower::place(buffers, {clocks});
+  return alive.hasRoomFor(arenaBytes);
+}
+
+void LinkBuffers::nameBuffers(rt::ProgramBuilder &builder) {
+  builder.setArena(arenaBytes);
   for (auto [value, number] : numbers)
     refs[value] = builder.arena(buffers[number].offset + shifts.lookup(value),
                                 getBytes(value.getType()));
@@ -407,11 +424,15 @@ LogicalResult LinkBuffers::place(func::FuncOp function,
     for (const rt::Arena &arena : program.rankPrograms[0].arenas)
       own.push_back(addBuffer(arena.bytes, span));
   }
-  Alive alive(buffers, numPositions, getOwnBytes(block),
-              isFull ? 0 : kRoomOfTransfers);
-  prolongSends(block, alive);
-  advanceReceives(block, listing, alive);
-  placeBuffers(numPositions, builder);
+  LinkBuffers apart = *this;
+  for (double room : {kRoomOfTransfers, 0.0, -1.0}) {
+    if (isFull && room > 0)
+      continue;
+    *this = apart;
+    if (placeBeside(block, listing, numPositions, room))
+      break;
+  }
+  nameBuffers(builder);
   return success();
 }
 

@@ -26,8 +26,8 @@ void visitBuffers(rt::Command &command,
 class LinkBuffers {
 public:
   /// Finds all places in the arena of the current rank program: of values, and
-  /// of the arenas of each run. A point that is full holds what it sends and
-  /// receives no longer than its runs do.
+  /// of the arenas of each run. Transfers may take some room beside runs, but
+  /// not at the peak of a point that is full.
   mlir::LogicalResult place(mlir::func::FuncOp function,
                             const ActionPrograms &actions,
                             const Listing &listing, bool isFull,
@@ -59,10 +59,12 @@ private:
   void use(mlir::Value value, int64_t position);
   void nameResults(sched::RunOp run, const rt::Program &program);
   void endSums(mlir::Operation *reader, int64_t position);
+  bool placeBeside(mlir::Block &block, const Listing &listing,
+                   int64_t numPositions, double room);
   void prolongSends(mlir::Block &block, Alive &alive);
   void advanceReceives(mlir::Block &block, const Listing &listing,
                        Alive &alive);
-  void placeBuffers(int64_t numPositions, rt::ProgramBuilder &builder);
+  void nameBuffers(rt::ProgramBuilder &builder);
   void nameRow(sched::RowOp row);
   bool nameInStack(mlir::Value value, Span span);
   bool nameInSource(mlir::OpResult sum, const rt::Program &program);
@@ -86,6 +88,7 @@ private:
   llvm::DenseMap<mlir::Operation *, Span> positions;
   /// Their lives are in positions of the point's function.
   std::vector<lower::Buffer> buffers;
+  int64_t arenaBytes = 0;
 };
 
 /// The buffers of a run in place of the action's own.
