@@ -8,6 +8,7 @@
 #include "Bindings.h"
 
 #include "tandem/Execution/Compile.h"
+#include "tandem_rt/simulate.h"
 #include "tandem_rt/store.h"
 
 namespace tandem::python {
@@ -42,6 +43,10 @@ std::shared_ptr<rt::ValueStore> openStore(const CompileOptions &options,
   std::string error;
   if (!findTarget(options, target, error))
     raise("CompileError", error);
+  if (target.device == rt::kSimulatedDevice)
+    raise("CompileError",
+          "device 'sim' computes no values, expected 'cpu' or 'cuda', or "
+          "tandem-compile --device sim and tandem-run --device sim");
   auto store = std::make_shared<rt::ValueStore>();
   auto open = [&] {
     nb::gil_scoped_release unlocked;

@@ -11,7 +11,11 @@ namespace tandem::python {
 
 void raise(const char *className, const std::string &message) {
   nb::object type = nb::module_::import_("tandem.errors").attr(className);
-  PyErr_SetString(type.ptr(), message.c_str());
+  // A user's file that is quoted, or cut in a character, may be no UTF-8.
+  auto text = nb::steal(PyUnicode_DecodeUTF8(
+      message.data(), static_cast<Py_ssize_t>(message.size()),
+      "backslashreplace"));
+  PyErr_SetObject(type.ptr(), text.ptr());
   throw nb::python_error();
 }
 

@@ -580,6 +580,7 @@ def test_texts_that_ended_the_parser(text, expected):
         ("cluster", "", "cluster is '', expected the path of a file, or None for none"),
         ("cluster", "/dev/zero", "/dev/zero: has more than 16777216 bytes"),
         ("plan", "/dev/zero", "cannot read the plan file '/dev/zero': has more than"),
+        ("device", "sim", "device 'sim' computes no values, expected 'cpu' or 'cuda'"),
     ],
 )
 def test_options_of_another_kind(option, value, expected):
@@ -588,3 +589,17 @@ def test_options_of_another_kind(option, value, expected):
     with pytest.raises(tandem.CompileError, match=expected) as caught:
         tandem.compile(model, mse, sgd(model), BATCH, **{option: value}, **search)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "content,expected",
+    [
+        (b"\xff\x1b[31m\n", "is no plan, expected a first line 'tandem-plan 3'"),
+        (b"tandem-plan 3\nmicro \xff\nend 1\n", r"line 2: micro is '\\xff', expected a number"),
+    ],
+)
+def test_bytes_that_are_no_text(content, expected, tmp_path):
+    (tmp_path / "plan.txt").write_bytes(content)
+    model = nn.Linear(6, 1)
+    with pytest.raises(tandem.CompileError, match=expected):
+        tandem.compile(model, mse, sgd(model), BATCH, plan=tmp_path / "plan.txt")

@@ -162,6 +162,9 @@ LogicalResult FileReader::readLine(StringRef line, unsigned number) {
 FailureOr<PlanFile> FileReader::run(StringRef text) {
   SmallVector<StringRef> all;
   text.split(all, '\n');
+  if (!all.front().starts_with("tandem-plan "))
+    return emitError() << " is no plan, expected a first line '" << kHeader
+                       << "'";
   if (all.front().trim() != kHeader)
     return emitError() << " begins with '" << all.front().trim().take_front(40)
                        << "', expected '" << kHeader
