@@ -16,6 +16,7 @@
 #include "tandem/Support/FormText.h"
 #include "tandem/Support/TextFile.h"
 #include "tandem/Transforms/Cut/Cut.h"
+#include "tandem/Transforms/Localize/Localize.h"
 #include "tandem/Transforms/Outline/Outline.h"
 #include "llvm/ADT/SmallBitVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -596,9 +597,11 @@ void addPassesBehind(OpPassManager &manager, const Pipe &pipe,
     manager.addPass(createAssignSectionsPass(
         {pipe.axis, pipe.points, pipe.sections, pipe.mesh, pipe.order,
          pipe.rows, pipe.strands}));
-  if (stage == "localize")
+  if (stage == "localize") {
     manager.addPass(
         createOutlineActionsPass({pipe.order, pipe.rows, pipe.strands}));
+    manager.addPass(createNumberMovementsPass());
+  }
 }
 
 std::string addPipe(const Pipe &pipe, ModuleOp module, StringRef plan) {

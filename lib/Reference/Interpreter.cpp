@@ -307,12 +307,14 @@ Shards Interpreter::runCollect(CollectOp op) {
 LogicalResult Interpreter::runOperation(Operation *op) {
   if (failed(evaluateOperation(op)))
     return failure();
-  if (recorder && !isa<sched::StepOp>(op))
+  if (!isa<sched::StepOp>(op))
     record(op);
   return success();
 }
 
 void Interpreter::record(Operation *op) {
+  if (!recorder)
+    return;
   std::vector<OperatorValue> values;
   for (Value result : op->getResults()) {
     OperatorValue value{environment[result], nullptr};

@@ -47,6 +47,8 @@ public:
   void setMicrobatch(int64_t number) { microbatch = number; }
 
   void setRecorder(Recorder *told) { recorder = told; }
+  /// Tells what `op` gave, if somebody is to be told.
+  void record(mlir::Operation *op);
 
 private:
   mlir::LogicalResult checkArguments(llvm::ArrayRef<Tensor> arguments);
@@ -59,7 +61,6 @@ private:
   Shards runCarry(spmd::CarryOp op);
   Shards runCollect(spmd::CollectOp op);
   mlir::LogicalResult evaluateOperation(mlir::Operation *op);
-  void record(mlir::Operation *op);
   mlir::LogicalResult runOnPoints(mlir::Operation *op);
   mlir::LogicalResult runStep(sched::StepOp step);
   void runReform(spmd::ReformOp op);

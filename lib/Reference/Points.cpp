@@ -179,6 +179,7 @@ LogicalResult PointsRun::meet() {
         own[i] = outputs[i];
   }
   for (PointRun &point : pointRuns) {
+    point.action->interpreter.record(getMeeting(point));
     point.action->interpreter.release(getMeeting(point));
     ++point.action->next;
   }
@@ -223,6 +224,8 @@ Progress PointsRun::receive(PointRun &point, sched::ReceiveOp op) {
       from[axis] = op.getFrom();
       own[i] = shards[points.getPoint(from)];
     }
+  if (recorder)
+    recorder->add(op, op.getMicrobatch().value_or(0), {{own, nullptr}});
   return Progress::Ran;
 }
 

@@ -47,12 +47,13 @@ def bisect(model, capsys):
 def plant(model, tmp_path):
     """--from for a stage, in whose IR one place was changed."""
 
-    def plant(stage, pattern, text):
+    def plant(stage, pattern, text, mesh="data=2", **options):
         file = load_model_file(model, dtype="float64")
         made = file.make_model(0)
         batch = file.batches(1)[0]
         module = export(made, file.loss, file.make_optimizer(made), batch, True)
-        ir = compile_text(module.mlir, model, mesh="data=2", micro=2, stop_after=stage).ir[-1][1]
+        options = options or {"micro": 2}
+        ir = compile_text(module.mlir, model, mesh=mesh, stop_after=stage, **options).ir[-1][1]
         edited, count = re.subn(pattern, text, ir, count=1)
         assert count == 1, f"{stage} has no {pattern}"
         path = tmp_path / f"{stage}.mlir"
@@ -135,6 +136,29 @@ def test_finds_the_command(bisect, plant, pattern, text, operator, command):
         found
     )
     assert "beside eager: loss step 0 is off by" in lines[-1]
+
+
+def test_finds_the_collective(bisect, plant):
+    """It sums the gradient of one strand in place of both."""
+    pattern = (
+        r"(, (%\d+)\) into\((%\d+)\) .*\n.*memref<5xf64>\) -> (?:.*\n)*?.*all_reduce )\3( into)"
+    )
+    status, lines = bisect(*plant("lower", pattern, r"\1\2\4"))
+    assert status == 1
+    found = next(line for line in lines if line.startswith("bisect: "))
+    assert found.startswith("bisect: emit differs first from schedule: spmd.all_reduce at "), lines
+    assert re.search(r"m\.py:\d+ .*written by command \d+ 'all_reduce'", found), found
+
+
+def test_finds_the_transfer(bisect, plant):
+    """The second microbatch sends what the first one has."""
+    pattern = r"(sched\.send )(%\w+)( to 1 tag 0.*\n(?:.*\n)*?.*sched\.send )%\w+( to 1 tag 1)"
+    words = plant("lower", pattern, r"\1\2\3\2\4", "pipe=2,data=2", accumulate=2)
+    status, lines = bisect("--mesh", "pipe=2,data=2", "--micro", "1", "--accumulate", "2", *words)
+    assert status == 1
+    found = next(line for line in lines if line.startswith("bisect: "))
+    assert found.startswith("bisect: emit differs first from schedule: sched.receive at "), lines
+    assert re.search(r"m\.py:\d+ .*written by command \d+ 'receive'", found), found
 
 
 def test_names_what_makes_a_step_fail(bisect, plant):

@@ -21,6 +21,7 @@ STEPS = [
     "tandem-split-reforms",
     "tandem-localize-space",
     "tandem-merge-collectives",
+    "tandem-number-movements",
     "tandem-split-strands",
     "tandem-mark-joins",
     "tandem-assign-slots",

@@ -77,6 +77,7 @@ static int64_t roundUp(int64_t bytes, int64_t grain = kGrain) {
 static rt::Command makePart(const rt::Command &command, int64_t index,
                             int64_t number, double share) {
   rt::Command part = command;
+  part.origins.clear();
   part.name += " " + std::to_string(index) + "/" + std::to_string(number);
   part.bytes = static_cast<int64_t>(static_cast<double>(command.bytes) * share);
   return part;

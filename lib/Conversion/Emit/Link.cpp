@@ -9,6 +9,7 @@
 #include "Declarations.h"
 #include "LinkBuffers.h"
 #include "Strands.h"
+#include "tandem/Analysis/Origins.h"
 #include "tandem/Analysis/UserLocation.h"
 #include "tandem/Conversion/Emit/CutSums.h"
 #include "tandem/Dialect/NN/NN.h"
@@ -264,6 +265,8 @@ void PointLinker::receive(sched::ReceiveOp op) {
   uint32_t event =
       first ? beginEvents.at(first) : builder.recordEvent(kCompute);
   auto [info, transfer] = beginTransfer(op, op.getFrom(), point, value, event);
+  if (Origin origin = getOrigin(value); origin.id >= 0)
+    info.origins = {{origin.id, 0}};
   uint32_t queue = builder.transferQueue(transfer.from, transfer.to);
   builder.receive(info, transfer, buffers.get(value));
   received[value] = builder.recordEvent(queue);

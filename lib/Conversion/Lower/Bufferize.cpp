@@ -10,6 +10,7 @@
 #include "Views.h"
 #include "tandem/Analysis/FreeViews.h"
 #include "tandem/Analysis/Lookups.h"
+#include "tandem/Analysis/Origins.h"
 #include "tandem/Conversion/Kernels/Kernels.h"
 #include "tandem/Conversion/Lower/Lower.h"
 #include "tandem/Dialect/NN/NN.h"
@@ -354,7 +355,8 @@ void Bufferizer::bufferizeCollective(Operation *op, Place place) {
   Value source = getBuffer(op->getOperand(0));
   StringRef label = op->getName().stripDialect();
   sched::CollectiveOp::create(
-      builder, op->getLoc(), *sched::symbolizeCollectiveKind(label), source,
+      builder, setOrigins(op->getLoc(), getOrigin(op->getResult(0))),
+      *sched::symbolizeCollectiveKind(label), source,
       allocate(op->getResult(0)), op->getAttrOfType<ArrayAttr>("axes"), split,
       concat, place.queue, place.stage, place.strand, label, 0,
       countSentBytes(op));

@@ -19,6 +19,8 @@ void buildLocalizePipeline(OpPassManager &manager, const LocalizeOptions &) {
   add(createLocalizeSpacePass());
   // One message instead of two: latency is paid once.
   add(createMergeCollectivesPass());
+  // A search for a wrong number names them, in the stages that follow.
+  manager.addPass(createNumberMovementsPass());
 }
 
 } // namespace tandem

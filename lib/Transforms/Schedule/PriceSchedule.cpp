@@ -100,8 +100,10 @@ void ScheduleClock::addStep(StepOp step) {
     spmd::Planned planned = spmd::getPlanned(&op);
     if (planned.seconds == 0)
       continue;
+    // What is made again counts once; pieces of a collective add up.
     std::optional<int64_t> id = nn::getId(&op);
-    if (id && !counted.insert({*id, getStrand(&op).value_or(-1)}).second)
+    if (id && !isCollective(&op) &&
+        !counted.insert({*id, getStrand(&op).value_or(-1)}).second)
       continue;
     work.latency += planned.latency;
     work.seconds += planned.seconds - planned.latency;

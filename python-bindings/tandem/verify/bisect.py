@@ -146,6 +146,8 @@ class _Noise:
             return None
         if value.kind != "update" or value.id < 0:
             return tensor.abs() < self.floor
+        if value.operator.startswith("spmd."):  # of elements of all members
+            return torch.ones_like(tensor, dtype=torch.bool)
         mask = torch.zeros_like(tensor, dtype=torch.bool)
         for number in value.operands:
             other = self.of(self.values[number], point)
@@ -278,15 +280,17 @@ class _Run:
     operators: list
 
 
-def _makers(values, value):
-    """What the stage itself has put in front of an operator: a change of form, a slice."""
+def _makers(values, value, known):
+    """What the stage itself has put in front of an operator: a change of form, a slice. `known` are the numbers of the
+    stage before.
+    """
     made, seen, left = [], set(), list(value.operands)
     while left:
         number = left.pop()
         if number in seen or number not in values:
             continue
         seen.add(number)
-        if values[number].id < 0:
+        if values[number].id < 0 or values[number].id not in known:
             made.append(values[number])
             left += values[number].operands
     return sorted(made, key=lambda maker: maker.number)
@@ -306,7 +310,7 @@ def _judge_operators(finding, before, after, floor, tolerance=_TOLERANCE):
         ):
             finding.difference = largest
         if fault:
-            finding.makers = _makers(new, fault.value)
+            finding.makers = _makers(new, fault.value, {value.id for value in old.values()})
             finding.note = f"in step {step}"
             return
 

@@ -4,7 +4,8 @@
 // RUN: tandem-compile %s --mesh model=2 --plan tensor-parallel --plan-only --explain | FileCheck %s --check-prefix=READS
 // READS: reduce-scatter model forward 1 x 1.05 MB {{.*}} nn.matmul#2(w2) model.py:4
 // RUN: tandem-compile %s --mesh model=2 --plan tensor-parallel --stop-after localize | FileCheck %s --check-prefix=READS-PROGRAM
-// READS-PROGRAM: spmd.reduce_scatter {{.*}} loc([[LINE:#.*]])
+// READS-PROGRAM: spmd.reduce_scatter
+// READS-PROGRAM-NEXT: loc([[LINE:#.*]])
 // READS-PROGRAM: [[LINE]] = loc("model.py":4:1)
 // RUN: tandem-compile %s --mesh data=2 --plan data-parallel --plan-only --explain | FileCheck %s --check-prefix=MADE
 // MADE: all-reduce data update 1 x 16.4 KB {{.*}} nn.matmul#7(gradient of w1) {{.*}}model.py:7

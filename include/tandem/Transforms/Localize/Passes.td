@@ -24,6 +24,16 @@ def MergeCollectivesPass : Pass<"tandem-merge-collectives", "::mlir::func::FuncO
   }];
 }
 
+def NumberMovementsPass : Pass<"tandem-number-movements", "::mlir::ModuleOp"> {
+  let summary = "Numbers collectives and transfers behind all other operators";
+  let description = [{
+    Before, collectives and `sched.receive` have no `nn.id`, as the step that was
+    captured has none of them. After, each has one of its own, above those of all
+    other operators. What has a number keeps it. Nothing where operators are not
+    numbered.
+  }];
+}
+
 def VerifyLocalizedPass : Pass<"tandem-verify-localized", "::mlir::func::FuncOp"> {
   let summary = "Checks the exit of the localize stage: forms on time axes and `at` only, layouts that give the per-device shapes";
   let description = [{
