@@ -26,6 +26,8 @@ DATA = json.loads((ROOT / "benchmarks/papers.json").read_text())
 CLOSE, MOST_OPEN = 0.10, 0.2
 # In place of one of its machines: file of examples/clusters, and values.
 HALF, SLOW = "nodes.0.devices.V100=4", "link.network.bandwidth=30 Gbit/s"
+# A device that overlaps nothing computes and moves data in turns.
+TURNS = "interference.computation=2", "interference.collective=2"
 # Efficiencies with which a step computes as long as table 4 of HiDup says: by machine, of HiDup and of DeepSpeed, whose
 # layers compute longer (seconds: 0.2948, 0.3531; 0.3088, 0.3479; 0.3021, 0.3469).
 REACHED = "kinds.V100.rates.f32.efficiency={}"
@@ -89,15 +91,16 @@ class Simulations:
             export(ROOT / f"examples/{model}.py", self.steps[key], *options)
         return self.steps[key]
 
-    def get_cluster(self, name):
-        if name not in self.clusters:
+    def get_cluster(self, name, others=()):
+        key = (name, *others)
+        if key not in self.clusters:
             base, values = CLUSTERS.get(name, (name, []))
-            path = self.folder / f"{name}.yaml"
-            sets = [word for value in values for word in ("--set", value)]
+            path = self.folder / f"cluster{len(self.clusters)}.yaml"
+            sets = [word for value in (*values, *others) for word in ("--set", value)]
             base = ROOT / f"examples/clusters/{base}.yaml"
             measure_process([BUILD / "bin/tandem-profile", "--show", base, *sets, "-o", path])
-            self.clusters[name] = path
-        return self.clusters[name]
+            self.clusters[key] = path
+        return self.clusters[key]
 
     def add_profile(self, cluster, profile):
         """The cluster with measured products."""
@@ -120,11 +123,11 @@ class Simulations:
         return json.loads(numbers.read_text())
 
     def get(self, name):
-        """Of a layout. A system that overlaps nothing takes the total."""
+        """Of a layout."""
         if name not in self.found:
             layout = DATA["layouts"][name]
             step = DATA["steps"][layout["step"]]
-            cluster = self.get_cluster(layout["cluster"])
+            cluster = self.get_cluster(layout["cluster"], TURNS if layout.get("serial") else ())
             if "profile" in layout:
                 cluster = self.add_profile(cluster, layout["profile"])
             self.found[name] = self.simulate(
@@ -133,8 +136,6 @@ class Simulations:
                 cluster,
                 layout["options"],
             )
-            if layout.get("serial"):
-                self.found[name]["seconds"] = get_total(self.found[name])
         return self.found[name]
 
 
