@@ -1,10 +1,12 @@
 """TANDEM_CHECK=nan names the command that makes a number which is not finite."""
 
 import os
+import re
 
 import pytest
 import tandem
 import torch
+from forked import Forks
 from test_cuda import BUILD, run_python
 from test_cuda import pytestmark as needs_emulator
 
@@ -131,3 +133,51 @@ def test_other_words_are_refused(monkeypatch):
     monkeypatch.setenv("TANDEM_CHECK", "inf")
     with pytest.raises(tandem.TandemError, match="TANDEM_CHECK is 'inf', expected nan"):
         compiled(log_of_relu, torch.randn(8, 6))
+
+
+IN_PROCESSES = """
+import sys
+sys.path[:0] = {places!r}
+import tandem, torch, test_nan_check
+batch = torch.ones(8, 6)
+batch[:, 0] = 0
+step = test_nan_check.compiled(getattr(test_nan_check, {fault!r}), batch, **{options!r})
+try:
+    print(step(batch).isfinite().item())
+except tandem.RunError as error:
+    print(error)
+"""
+
+
+@pytest.fixture(scope="module")
+def forks(tmp_path_factory):
+    environment = {"OMP_NUM_THREADS": "1", "TANDEM_CHECK": "nan"}
+    return Forks(tmp_path_factory.mktemp("processes"), environment)
+
+
+def run_processes(forks, tmp_path, fault, **options):
+    """What two processes print of a step."""
+    script = tmp_path / "fault.py"
+    places = [str(BUILD / "python"), os.path.dirname(__file__)]
+    script.write_text(IN_PROCESSES.format(places=places, fault=fault.__name__, options=options))
+    ends = [child.finish() for child in forks.start_job(2, [script])]
+    assert [code for code, _, _ in ends] == [0, 0], ends
+    return [out.strip() for _, out, _ in ends]
+
+
+@pytest.mark.parametrize(
+    "fault, made, options",
+    [
+        (overflowing, r"rank \d, .*'all_reduce.*makes inf .*from finite operands", {}),
+        (log_of_relu, r"rank \d, .*nan_check.py:\d+\): makes inf at ", {"plan": "zero"}),
+    ],
+    ids=["sum", "kernel"],
+)
+def test_names_what_makes_it_in_processes(forks, tmp_path, fault, made, options):
+    """Each process says what the first one that failed has found."""
+    texts = run_processes(forks, tmp_path, fault, **options)
+    assert texts[0] == texts[1] and re.search(made, texts[0]), texts
+
+
+def test_masks_are_no_fault_in_processes(forks, tmp_path):
+    assert run_processes(forks, tmp_path, masked) == ["True", "True"]
