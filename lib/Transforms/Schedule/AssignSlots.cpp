@@ -23,6 +23,23 @@ using namespace mlir;
 using namespace tandem;
 
 namespace {
+/// Bytes that end a stage. The first stages are short, so that communication
+/// begins soon: each may have twice as much as the one before, up to a piece.
+class StageLimit {
+public:
+  void set(int64_t bytes, int64_t pieces) {
+    most = std::max<int64_t>(1, bytes / pieces);
+    now = std::max<int64_t>(1, most / std::min(pieces, kFirstPart));
+  }
+  void grow() { now = std::min(2 * now, most); }
+  int64_t get() const { return now; }
+
+private:
+  /// The part of a piece that ends the first stage.
+  static constexpr int64_t kFirstPart = 8;
+  int64_t now = 1, most = 1;
+};
+
 /// Walks the operators in the order of the text, which is the order of eager
 /// execution: memory is alive as long as there, not longer. Stages never go
 /// back; a new one begins where a collective's result is first needed, and
@@ -60,7 +77,7 @@ private:
   /// Bytes gathered ahead and bytes of gradients in the current stage, and the
   /// bounds that begin a new one.
   int64_t gathered = 0, ready = 0;
-  int64_t gatheredLimit = 1, readyLimit = 1;
+  StageLimit gatheredLimit, readyLimit;
   llvm::DenseMap<Operation *, Slot> slots;
   /// Stage of the last waiting collective that a late operator needs, or, if
   /// later, that its first reader needs; a late collective that reads a
@@ -99,7 +116,7 @@ SlotAssigner::SlotAssigner(func::FuncOp step, ArrayRef<Operation *> ops,
 
 void SlotAssigner::limitPieces(unsigned pieces) {
   std::map<std::optional<nn::PassKind>, int64_t> byPass;
-  int64_t gradients = 0;
+  int64_t gradients = 0, most = 0;
   for (Operation *op : ops) {
     if (roles.ahead.contains(op) && isCollective(op))
       byPass[nn::getPass(op)] += getBytes(op->getResult(0).getType());
@@ -107,8 +124,9 @@ void SlotAssigner::limitPieces(unsigned pieces) {
       gradients += getBytes(op->getOperand(0).getType());
   }
   for (auto &it : byPass)
-    gatheredLimit = std::max<int64_t>(gatheredLimit, it.second / pieces);
-  readyLimit = std::max<int64_t>(1, gradients / pieces);
+    most = std::max(most, it.second);
+  gatheredLimit.set(most, pieces);
+  readyLimit.set(gradients, pieces);
 }
 
 //===----------------------------------------------------------------------===//
@@ -124,6 +142,10 @@ void SlotAssigner::begin(int64_t stage) {
   if (stage <= current)
     return;
   current = stage;
+  if (gathered > 0)
+    gatheredLimit.grow();
+  if (ready > 0)
+    readyLimit.grow();
   gathered = ready = 0;
 }
 
@@ -226,8 +248,9 @@ void SlotAssigner::assignComputation(Operation *op) {
     bytes += getBytes(producer->getResult(0).getType());
     least = std::max(least, getLeastStage(producer, op, strand));
   }
-  bool full = gathered > 0 && bytes > 0 && gathered + bytes > gatheredLimit;
-  if (full || ready >= readyLimit)
+  bool full =
+      gathered > 0 && bytes > 0 && gathered + bytes > gatheredLimit.get();
+  if (full || ready >= readyLimit.get())
     least = std::max(least, current + 1);
   int64_t stage = getStage(op, strand, least);
   begin(stage);
