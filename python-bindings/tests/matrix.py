@@ -85,6 +85,7 @@ def _plans(variant):
     """(preset, its meshes)."""
     yield "data-parallel", ("data=2", "data=4")
     yield "zero", ("data=2", "data=4")
+    yield "zero2", ("data=2", "data=4")
     if variant not in NO_TENSOR_PARALLEL:
         yield "tensor-parallel", ("model=2", "model=4", "data=2,model=2")
     if "moe" in variant:
@@ -121,6 +122,8 @@ def small_part():
     return [
         Case("mlp", micro=2),
         Case("mlp", "zero", "data=4", 2),
+        Case("gpt", "zero2", "data=4", 2),
+        Case("llama", "zero2", "data=2", dtype="bf16"),
         Case("gpt", "tensor-parallel", "data=2,model=2", 2),
         Case("gpt", "zero", "data=2", 4),
         Case("gpt", "data-parallel", "data=2", 2, "bfloat16"),

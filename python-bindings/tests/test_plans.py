@@ -112,6 +112,23 @@ def test_zero_gathers_a_parameter_once_per_pass(variant, micro):
 
 @pytest.mark.parametrize("micro", [1, 2])
 @pytest.mark.parametrize("variant", ["gpt", "llama"])
+def test_zero2_gathers_a_parameter_once_per_step(variant, micro):
+    """All else is as in zero."""
+
+    def sizes(plan, wanted):
+        program, _, _ = compiled(variant, plan, "data=4", micro)
+        return sorted(size for kind, _, size in collectives(program) if kind == wanted)
+
+    program, _, _ = compiled(variant, "zero2", "data=4", micro)
+    stored = arguments(program, "parameter")
+    split = [bytes_of(a, a.local_shape) for a in stored if local_share(a) < 1]
+    assert sizes("zero2", "all_gather") == sorted(split)
+    assert len(sizes("zero", "all_gather")) > len(split)
+    assert sum(sizes("zero2", "reduce_scatter")) == sum(sizes("zero", "reduce_scatter"))
+
+
+@pytest.mark.parametrize("micro", [1, 2])
+@pytest.mark.parametrize("variant", ["gpt", "llama"])
 def test_tensor_parallel_sums_twice_per_block_and_pass(variant, micro):
     program, _, sizes = compiled(variant, "tensor-parallel", "model=2", micro)
     activation = 4 * sizes["batch"] * sizes["seq"] * sizes["width"] // micro

@@ -43,12 +43,28 @@ static double getHeldBytes(const StepGraph &graph, unsigned value,
   return bytes;
 }
 
+/// Whether a pass before `pass` keeps the value in these forms.
+static bool isKept(const StepGraph &graph, unsigned value, PassKind pass,
+                   const Forms &forms) {
+  const ValueNode &node = graph.values[value];
+  Planned planned = node.producer < 0 ? getPlannedArg(graph.step, node.index)
+                                      : getPlanned(graph.ops[node.producer].op);
+  return llvm::any_of(planned.copies, [&](CopyAttr attribute) {
+    Copy copy = attribute.getCopy();
+    return attribute.getResult() == node.getResult() && copy.isKept &&
+           copy.path.back() == forms &&
+           *nn::symbolizePassKind(copy.pass) < pass;
+  });
+}
+
 /// Time first, since gradients are summed over strands before the collective.
 static void addChanges(const StepGraph &graph, unsigned value, const Use &use,
                        SmallVectorImpl<Change> &ofValue) {
   PassKind pass =
       use.op == graph.ops.size() ? PassKind::Update : graph.ops[use.op].pass;
   Forms forms = graph.getForms(value), wanted = graph.getWanted(use);
+  if (forms == wanted || isKept(graph, value, pass, wanted))
+    return;
   for (unsigned axis : graph.mesh.getLayoutOrder()) {
     AxisForm from = forms[axis], to = wanted[axis];
     if (from == to)

@@ -142,10 +142,11 @@ bool DecisionChecker::isThere(const PlannedCopy &copy, unsigned stage) const {
 }
 
 LogicalResult DecisionChecker::checkPlan(const PlannedCopy &copy) const {
-  if (decisions.search.empty())
+  bool isPreset = decisions.search.empty();
+  if (isPreset && !copy.isKept)
     return emitError(copy) << "is copied in a preset's plan, which makes its "
-                              "own copies, expected a line 'search'";
-  if (decisions.stages.empty())
+                              "own copies, expected 'kept', or a line 'search'";
+  if (!isPreset && decisions.stages.empty())
     return emitOneStage(copy, "is copied");
   if (graph.getGroups().isSource[copy.value])
     return emitError(copy) << "is made in all forms that are wanted, nothing "
@@ -189,7 +190,7 @@ LogicalResult DecisionChecker::checkUse(const PlannedCopy &copy) const {
     return emitError(copy)
            << "is already kept as " << print(forms)
            << " by the pass before, expected it to be made once";
-  if (!isThere(copy, *stage))
+  if (!decisions.stages.empty() && !isThere(copy, *stage))
     return emitError(copy) << "is not there as " << print(copy.path.front())
                            << " before stage " << *stage
                            << ", which takes the copy, expected " << print(made)

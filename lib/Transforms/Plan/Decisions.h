@@ -121,6 +121,11 @@ struct Extraction;
 /// `plan` has been derived.
 Decisions makeDecisions(const Extraction &extraction, const cost::Plan &plan);
 
+/// The copies that `plan` keeps for a later pass, made of what their producers
+/// make.
+std::vector<PlannedCopy> listKept(const Extraction &extraction,
+                                  const cost::Plan &plan);
+
 /// The plan whose signatures are those of `graph` and whose other decisions are
 /// given; if they are unstaged, as `search::completePlan` chooses. Fails with
 /// an error that names the line of `file`.

@@ -58,6 +58,7 @@ public:
       : extraction(extraction), problem(extraction.problem), plan(plan),
         table(problem), producers(problem.getProducers()) {}
   Decisions run();
+  std::vector<PlannedCopy> listKept();
 
 private:
   Forms getForms(const cost::Layout &layout) const {
@@ -65,6 +66,7 @@ private:
   }
   cost::Layout getMade(unsigned tensor) const;
   void addStages();
+  PlannedCopy makeCopy(const cost::Copy &copy, cost::Layout from);
   void addCopy(const cost::CopyChange &change);
   void addWaits();
   std::vector<Pieces> getPieces();
@@ -95,6 +97,19 @@ void DecisionMaker::addStages() {
     decisions.stages[stage - 1].isInTurn = true;
 }
 
+/// On the cheapest way.
+PlannedCopy DecisionMaker::makeCopy(const cost::Copy &copy, cost::Layout from) {
+  bool isKept = std::binary_search(plan.kept.begin(), plan.kept.end(), copy);
+  PlannedCopy planned{
+      extraction.values[copy.tensor], PassKind(copy.pass), isKept, {}};
+  planned.path.push_back(getForms(from));
+  for (auto next : table.getSequence(copy.tensor, from, copy.layout)) {
+    from[next.axis] = next.to;
+    planned.path.push_back(getForms(from));
+  }
+  return planned;
+}
+
 void DecisionMaker::addCopy(const cost::CopyChange &change) {
   const cost::Copy &copy = change.copy;
   cost::Layout made = getMade(copy.tensor);
@@ -103,19 +118,9 @@ void DecisionMaker::addCopy(const cost::CopyChange &change) {
   if (copy.pass == cost::Pass::Update && time >= 0 &&
       made[time] == cost::kReduce && copy.layout[time] == cost::kFull)
     made[time] = cost::kFull;
-  bool isKept = std::binary_search(plan.kept.begin(), plan.kept.end(), copy);
-  auto sequence = table.getSequence(copy.tensor, change.from, copy.layout);
-  if (change.from == made && sequence.size() < 2 && !isKept)
-    return;
-  PlannedCopy planned{
-      extraction.values[copy.tensor], PassKind(copy.pass), isKept, {}};
-  cost::Layout layout = change.from;
-  planned.path.push_back(getForms(layout));
-  for (const cost::AxisChange &next : sequence) {
-    layout[next.axis] = next.to;
-    planned.path.push_back(getForms(layout));
-  }
-  decisions.copies.push_back(std::move(planned));
+  PlannedCopy planned = makeCopy(copy, change.from);
+  if (change.from != made || planned.path.size() > 2 || planned.isKept)
+    decisions.copies.push_back(std::move(planned));
 }
 
 /// Where each waiting copy's collectives are sent.
@@ -157,6 +162,18 @@ Decisions DecisionMaker::run() {
   return std::move(decisions);
 }
 
+std::vector<PlannedCopy> DecisionMaker::listKept() {
+  std::vector<PlannedCopy> kept;
+  for (const cost::Copy &copy : plan.kept)
+    kept.push_back(makeCopy(copy, getMade(copy.tensor)));
+  return kept;
+}
+
+std::vector<PlannedCopy> tandem::plan::listKept(const Extraction &extraction,
+                                                const cost::Plan &plan) {
+  return DecisionMaker(extraction, plan).listKept();
+}
+
 Decisions tandem::plan::makeDecisions(const Extraction &extraction,
                                       const cost::Plan &plan) {
   return DecisionMaker(extraction, plan).run();
@@ -193,20 +210,6 @@ FailureOr<cost::Plan> tandem::plan::makePlan(const StepGraph &graph,
                                              const Decisions &decisions,
                                              StringRef file) {
   cost::Plan plan = convertPlan(graph, extraction);
-  if (decisions.isUnstaged()) {
-    std::string error;
-    // The schedule of a preset has stages of its own, and shares sums by
-    // itself.
-    bool isFollowed = !decisions.search.empty();
-    if (isFollowed)
-      plan.kept = findSharedSums(extraction.problem, plan);
-    auto staged = search::completePlan(extraction.problem, plan, error);
-    if (staged && isFollowed)
-      search::runAhead(extraction.problem, *staged);
-    return staged.value_or(plan);
-  }
-  if (failed(setStages(graph, extraction, decisions.stages, file, plan)))
-    return failure();
   auto add = [&](unsigned value, const Forms &forms, PassKind pass,
                  unsigned line, std::vector<cost::Copy> &copies) {
     int tensor = extraction.tensors[value];
@@ -222,11 +225,25 @@ FailureOr<cost::Plan> tandem::plan::makePlan(const StepGraph &graph,
     if (failed(add(copy.value, copy.path.back(), copy.pass, copy.line,
                    copy.isKept ? plan.kept : others)))
       return failure();
+  llvm::sort(plan.kept);
+  if (decisions.isUnstaged()) {
+    std::string error;
+    // The schedule of a preset has stages of its own, and shares sums by
+    // itself.
+    bool isFollowed = !decisions.search.empty();
+    if (isFollowed)
+      keepSharedSums(extraction.problem, plan);
+    auto staged = search::completePlan(extraction.problem, plan, error);
+    if (staged && isFollowed)
+      search::runAhead(extraction.problem, *staged);
+    return staged.value_or(plan);
+  }
+  if (failed(setStages(graph, extraction, decisions.stages, file, plan)))
+    return failure();
   for (const PlannedWait &wait : decisions.waits)
     if (failed(add(wait.value, wait.forms, PassKind::Update, wait.line,
                    plan.waiting)))
       return failure();
-  llvm::sort(plan.kept);
   llvm::sort(plan.waiting);
   return plan;
 }

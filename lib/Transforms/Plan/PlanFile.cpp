@@ -241,14 +241,14 @@ static void writeDecisions(const StepGraph &graph, const Decisions &decisions,
     os << "search " << decisions.search << "\n";
   if (!decisions.pins.empty())
     os << "pins " << decisions.pins << "\n";
-  if (decisions.cluster.empty())
-    return;
-  os << "cluster " << decisions.cluster << "\ncost "
-     << printNumber(decisions.cost) << " s\n";
-  if (decisions.bound > 0)
-    os << "bound " << printNumber(decisions.bound) << " s proof "
-       << decisions.proof << "\n";
-  os << "peak " << decisions.peak << " B\n";
+  if (!decisions.cluster.empty()) {
+    os << "cluster " << decisions.cluster << "\ncost "
+       << printNumber(decisions.cost) << " s\n";
+    if (decisions.bound > 0)
+      os << "bound " << printNumber(decisions.bound) << " s proof "
+         << decisions.proof << "\n";
+    os << "peak " << decisions.peak << " B\n";
+  }
   for (const StageBegin &stage : decisions.stages) {
     os << "stage " << describe(graph, stage.part)
        << (stage.isAhead ? ": " + kAhead.str() : "");

@@ -8,6 +8,7 @@
 #include "Presets.h"
 #include "ExtractProblem.h"
 #include "GroupSignatures.h"
+#include "StartPlans.h"
 #include "tandem/Dialect/NN/Host.h"
 #include "tandem/Dialect/SPMD/MeshText.h"
 #include "tandem/Search/Descent.h"
@@ -60,6 +61,9 @@ struct Preset {
   void (*split)(StepGraph &graph, unsigned axis,
                 SmallVectorImpl<bool> &keepsStored) = nullptr;
   llvm::StringLiteral wanted = "";
+  /// Whether the backward pass takes the copies of parameters that the forward
+  /// pass made.
+  bool keepsCopies = false;
 };
 
 struct NamedPreset {
@@ -74,6 +78,8 @@ static constexpr Preset kReplicate{};
 static constexpr Preset kDataParallel{true, kData};
 static constexpr Preset kZero{true, kData, shardParameters,
                               "parameter that divides"};
+static constexpr Preset kZero2{true, kData, shardParameters,
+                               "parameter that divides", true};
 static constexpr Preset kTensorParallel{
     false, kModel, splitTensors, "attention or feed-forward layer to split"};
 static constexpr Preset kExpertParallel{true, kExpert, splitExperts,
@@ -83,6 +89,13 @@ static constexpr NamedPreset kPresets[] = {
 #define TANDEM_PIPELINE_PRESET(...)
 #include "tandem/Support/Presets.def"
 };
+
+/// Null if there is none of the name.
+static const NamedPreset *findPreset(StringRef name) {
+  const NamedPreset *named = llvm::find_if(
+      kPresets, [&](const NamedPreset &each) { return each.name == name; });
+  return named == std::end(kPresets) ? nullptr : named;
+}
 
 SmallVector<StringRef> tandem::plan::getPresetNames() {
   return llvm::map_to_vector(
@@ -145,9 +158,8 @@ static std::optional<unsigned> findMainAxis(MeshAttr mesh,
 /// where that is missing or the preset is unknown.
 static FailureOr<SmallVector<const Preset *>>
 getAxisPresets(func::FuncOp step, MeshAttr mesh, StringRef name) {
-  const NamedPreset *named = llvm::find_if(
-      kPresets, [&](const NamedPreset &each) { return each.name == name; });
-  if (named == std::end(kPresets))
+  const NamedPreset *named = findPreset(name);
+  if (!named)
     return emitError(step.getLoc()) << "plan preset '" << name << "', expected "
                                     << listPresets() << getHint(name);
   const Preset *preset = &named->preset;
@@ -231,6 +243,8 @@ namespace {
 struct AxisAsk {
   unsigned axis;
   bool isBatchAxis;
+  /// Whether passes share what they gather.
+  bool keepsCopies;
   /// Used as it is stored in the forward and backward passes (experts, column
   /// and row split weights). Views keep the form as well.
   SmallVector<bool> keepsStored = {};
@@ -238,10 +252,16 @@ struct AxisAsk {
 } // namespace
 
 /// Whether `group` makes views of a parameter alone, which may be made before
-/// it is gathered as well.
-static bool mayKeepStored(const StepGraph &graph, const OperatorGroup &group) {
-  return llvm::all_of(
-      group.members, [&](unsigned member) { return graph.ops[member].isView; });
+/// it is gathered as well. Passes that share what is gathered make views of
+/// that, each its own; but for a cast, which both read.
+static bool mayKeepStored(const StepGraph &graph, const OperatorGroup &group,
+                          const AxisAsk &ask) {
+  auto isView = [&](unsigned member) { return graph.ops[member].isView; };
+  auto isCast = [&](unsigned member) {
+    return isa<nn::ConvertOp>(graph.ops[member].op);
+  };
+  return llvm::all_of(group.members, isView) &&
+         (!ask.keepsCopies || llvm::any_of(group.members, isCast));
 }
 
 /// Whether `group` fetches a parameter from the host, or casts what was
@@ -279,7 +299,7 @@ getAllowed(const StepGraph &graph, const OperatorGroup &group, unsigned value,
     return std::nullopt;
   SmallVector<AxisForm, 2> allowed{AxisForm::full()};
   // What is stored in pieces; no other split is asked for.
-  if (kept && mayKeepStored(graph, group))
+  if (kept && mayKeepStored(graph, group, ask))
     allowed.push_back(*kept);
   return allowed;
 }
@@ -343,6 +363,29 @@ static void keepSaved(const cost::SearchProblem &problem,
 }
 
 //===----------------------------------------------------------------------===//
+// Copies
+//===----------------------------------------------------------------------===//
+
+/// Whether the tensor is made of a parameter alone.
+static bool isOfParameter(const StepGraph &graph, const Extraction &extraction,
+                          unsigned tensor) {
+  int argument = graph.values[extraction.values[tensor]].viewOf;
+  return argument >= 0 && graph.arguments[argument].role == Role::Parameter;
+}
+
+void tandem::plan::keepCopies(const StepGraph &graph,
+                              const Extraction &extraction, StringRef preset,
+                              cost::Plan &plan) {
+  const NamedPreset *named = findPreset(preset);
+  if (named && named->preset.keepsCopies)
+    plan.kept = findSharedCopies(
+        extraction.problem, plan,
+        [&](unsigned tensor, const cost::Layout &, const cost::Layout &) {
+          return isOfParameter(graph, extraction, tensor);
+        });
+}
+
+//===----------------------------------------------------------------------===//
 // All axes
 //===----------------------------------------------------------------------===//
 
@@ -366,7 +409,8 @@ FailureOr<cost::Plan> tandem::plan::planByPreset(StepGraph graph,
     if (graph.mesh.getSize(axis) == 1)
       continue;
     const Preset &preset = *(*presets)[axis];
-    AxisAsk ask{axis, preset.splitsBatch || graph.mesh.isTime(axis)};
+    AxisAsk ask{axis, preset.splitsBatch || graph.mesh.isTime(axis),
+                preset.keepsCopies};
     ask.keepsStored.assign(graph.arguments.size(), false);
     if (preset.split)
       preset.split(graph, axis, ask.keepsStored);
@@ -374,7 +418,9 @@ FailureOr<cost::Plan> tandem::plan::planByPreset(StepGraph graph,
     keepAllowed(graph, extraction, ask, descent);
     descent.decide({axis, preset.splitsBatch});
   }
-  return descent.getPlan();
+  cost::Plan plan = descent.getPlan();
+  keepCopies(graph, extraction, preset, plan);
+  return plan;
 }
 
 //===----------------------------------------------------------------------===//

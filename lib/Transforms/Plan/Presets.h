@@ -41,11 +41,17 @@ llvm::SmallVector<llvm::StringRef> getPresetNames();
 struct Extraction;
 
 /// The signatures of a preset, in one stage, for the problem of `graph`, under
-/// its pins. In one strand nothing but what is pinned is split over time.
+/// its pins, and the copies that it keeps. In one strand nothing but what is
+/// pinned is split over time.
 mlir::FailureOr<cost::Plan> planByPreset(StepGraph graph,
                                          const Extraction &extraction,
                                          llvm::StringRef preset,
                                          bool isInOneStrand = false);
+
+/// Sets the copies that the preset keeps from pass to pass: of parameters, if
+/// any, by the signatures of `plan`.
+void keepCopies(const StepGraph &graph, const Extraction &extraction,
+                llvm::StringRef preset, cost::Plan &plan);
 
 /// Warns of space axes that split nothing, so that all their points compute the
 /// same, and of a preset whose own axis has found no parameter to split.

@@ -433,7 +433,7 @@ std::optional<cost::Plan> Planner::complete(cost::Plan plan) const {
   if (!options.search.empty())
     return plan;
   std::string error;
-  plan.kept = findSharedSums(extraction->problem, plan);
+  keepSharedSums(extraction->problem, plan);
   return completePreset(extraction->problem, std::move(plan), error);
 }
 
@@ -449,8 +449,10 @@ std::optional<cost::Plan> Planner::planSaved(const StepGraph &first) {
   StepGraph planned = graph;
   takeSignatures(planned, first);
   cost::Plan plan = convertPlan(planned, *extraction);
-  if (options.search.empty())
+  if (options.search.empty()) {
+    keepCopies(graph, *extraction, options.getPreset(), plan);
     return plan;
+  }
   starts.clear();
   std::string error;
   if (auto start = completePreset(extraction->problem, plan, error))
@@ -524,10 +526,14 @@ FailureOr<Decisions> Planner::takePreset() {
     return failure();
   applyPlan(graph, *extraction, *signatures);
   tellIdle();
-  if (!isPriced(options))
-    return Decisions();
+  std::vector<PlannedCopy> kept = listKept(*extraction, *signatures);
+  if (!isPriced(options)) {
+    Decisions decisions;
+    decisions.copies = std::move(kept);
+    return decisions;
+  }
   std::string name = ("preset " + preset).str(), error;
-  signatures->kept = findSharedSums(extraction->problem, *signatures);
+  keepSharedSums(extraction->problem, *signatures);
   auto plan = completePreset(extraction->problem, *signatures, error);
   if (!plan)
     return emitError() << name << " has no cost: " << error;
@@ -542,7 +548,7 @@ FailureOr<Decisions> Planner::takePreset() {
   }
   auto decisions = report(*plan, name, "");
   if (succeeded(decisions))
-    decisions->copies.clear();
+    decisions->copies = std::move(kept);
   return decisions;
 }
 
@@ -596,7 +602,10 @@ FailureOr<Decisions> Planner::costAgain(const PlanFile &file) {
   FailureOr<cost::Plan> plan = price(file);
   if (failed(plan))
     return failure();
-  return report(*plan, "plan " + file.path, file.decisions.search);
+  auto decisions = report(*plan, "plan " + file.path, file.decisions.search);
+  if (succeeded(decisions) && decisions->search.empty())
+    decisions->copies = file.decisions.copies;
+  return decisions;
 }
 
 FailureOr<Decisions>

@@ -126,15 +126,16 @@ static unsigned finishSums(const cost::SignatureSet &set, unsigned chosen,
 
 /// Whether a change between the layouts ends a sum of ranks.
 static bool isSummed(const cost::Layout &made, const cost::Layout &wanted) {
-  return !wanted.isAbsent() &&
-         llvm::any_of(llvm::seq(cost::kMaxAxes), [&](unsigned axis) {
-           return made[axis] == cost::kReduce && wanted[axis] != cost::kReduce;
-         });
+  return llvm::any_of(llvm::seq(cost::kMaxAxes), [&](unsigned axis) {
+    return made[axis] == cost::kReduce && wanted[axis] != cost::kReduce;
+  });
 }
 
-std::vector<cost::Copy>
-tandem::plan::findSharedSums(const cost::SearchProblem &problem,
-                             const cost::Plan &plan) {
+std::vector<cost::Copy> tandem::plan::findSharedCopies(
+    const cost::SearchProblem &problem, const cost::Plan &plan,
+    llvm::function_ref<bool(unsigned, const cost::Layout &,
+                            const cost::Layout &)>
+        isShared) {
   std::vector<cost::Layout> made(problem.tensors.size());
   std::set<cost::Copy> forward, shared;
   for (auto [index, op] : llvm::enumerate(problem.operators)) {
@@ -142,7 +143,8 @@ tandem::plan::findSharedSums(const cost::SearchProblem &problem,
         problem.getSignatures(index)[plan.signatures[index]];
     for (auto [tensor, layout] : llvm::zip(op.operands, forms.operands)) {
       cost::Copy copy{tensor, layout, cost::Pass::Forward};
-      if (op.pass == cost::Pass::Forward && isSummed(made[tensor], layout))
+      if (op.pass == cost::Pass::Forward && !layout.isAbsent() &&
+          made[tensor] != layout && isShared(tensor, made[tensor], layout))
         forward.insert(copy);
       if (op.pass == cost::Pass::Backward && forward.contains(copy))
         shared.insert(copy);
@@ -151,6 +153,20 @@ tandem::plan::findSharedSums(const cost::SearchProblem &problem,
       made[tensor] = layout;
   }
   return {shared.begin(), shared.end()};
+}
+
+void tandem::plan::keepSharedSums(const cost::SearchProblem &problem,
+                                  cost::Plan &plan) {
+  std::vector<cost::Copy> kept = std::move(plan.kept);
+  llvm::append_range(kept,
+                     findSharedCopies(problem, plan,
+                                      [](unsigned, const cost::Layout &made,
+                                         const cost::Layout &wanted) {
+                                        return isSummed(made, wanted);
+                                      }));
+  llvm::sort(kept);
+  kept.erase(llvm::unique(kept), kept.end());
+  plan.kept = std::move(kept);
 }
 
 std::optional<cost::Plan>

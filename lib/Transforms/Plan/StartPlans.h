@@ -33,10 +33,17 @@ mlir::LogicalResult addStart(const StepGraph &graph,
 std::optional<cost::Plan> completePreset(const cost::SearchProblem &problem,
                                          cost::Plan plan, std::string &error);
 
-/// Copies of the forward pass that end sums of ranks, and that the backward
-/// pass wants, too: the plan of a preset shares them.
-std::vector<cost::Copy> findSharedSums(const cost::SearchProblem &problem,
-                                       const cost::Plan &plan);
+/// Copies of the forward pass that the backward pass wants, too, and that
+/// `isShared` (tensor, as it is made, as it is wanted) asks for. Sorted.
+std::vector<cost::Copy>
+findSharedCopies(const cost::SearchProblem &problem, const cost::Plan &plan,
+                 llvm::function_ref<bool(unsigned, const cost::Layout &,
+                                         const cost::Layout &)>
+                     isShared);
+
+/// Keeps the copies of the forward pass that end sums of ranks, and that the
+/// backward pass wants, too: the plan of a preset shares them.
+void keepSharedSums(const cost::SearchProblem &problem, cost::Plan &plan);
 
 /// What the presets decide, where they can be had.
 std::vector<cost::Plan> findPresetPlans(const StepGraph &graph,

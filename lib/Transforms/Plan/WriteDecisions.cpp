@@ -32,6 +32,7 @@ private:
   Planned &getMaker(unsigned value);
   void addForms();
   void addCopies();
+  void addWaits();
   void addStages();
   void write();
   void writeUniform(Operation *op, ArrayRef<AxisForm> forms);
@@ -73,16 +74,17 @@ Planned &Writer::getMaker(unsigned value) {
 }
 
 void Writer::addCopies() {
-  auto getResult = [&](unsigned value) {
-    return graph.values[value].getResult();
-  };
   for (const PlannedCopy &copy : decisions.copies)
     getMaker(copy.value)
-        .copies.push_back(
-            CopyAttr::get(context, getResult(copy.value), copy.getCopy()));
+        .copies.push_back(CopyAttr::get(
+            context, graph.values[copy.value].getResult(), copy.getCopy()));
+}
+
+void Writer::addWaits() {
   for (const PlannedWait &wait : decisions.waits)
     getMaker(wait.value)
-        .waits.push_back(WaitAttr::get(context, getResult(wait.value), wait));
+        .waits.push_back(
+            WaitAttr::get(context, graph.values[wait.value].getResult(), wait));
 }
 
 void Writer::addStages() {
@@ -162,8 +164,10 @@ void Writer::run() {
   if (decisions.memoryLimit)
     setInteger(module, kMemoryAttrName, *decisions.memoryLimit);
   addForms();
+  addCopies();
+  // The schedule of a preset finds stages of its own.
   if (!decisions.search.empty()) {
-    addCopies();
+    addWaits();
     addStages();
   }
   write();

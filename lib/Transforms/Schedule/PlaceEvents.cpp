@@ -63,6 +63,21 @@ static bool followsComputation(StepOp step) {
   });
 }
 
+/// Whether a later pass reads what `step` makes of arguments alone, too: that
+/// piles up anyway, so that it may come as soon as its queue is free.
+static bool isKept(StepOp step) {
+  ValueRange made = step.getBody().front().getTerminator()->getOperands();
+  return getReadSteps(step).empty() &&
+         llvm::any_of(llvm::zip(step.getValues(), made), [](auto pair) {
+           auto [value, own] = pair;
+           Operation *maker = own.getDefiningOp();
+           return maker &&
+                  llvm::any_of(value.getUsers(), [&](Operation *reader) {
+                    return nn::getPass(reader) > nn::getPass(maker);
+                  });
+         });
+}
+
 static bool hasUpdate(StepOp step) {
   return llvm::any_of(step.getBody().front(),
                       [](Operation &op) { return isUpdate(&op); });
@@ -123,7 +138,7 @@ int64_t EventPlacer::getNeeded(StepOp step, unsigned other) const {
     return needed;
   needed = std::max(needed, getSent(step, other));
   if (isOn(step, QueueRole::Communication)) {
-    bool locks = computes && !followsComputation(step);
+    bool locks = computes && !followsComputation(step) && !isKept(step);
     return locks ? std::max(needed, getLockStep(other)) : needed;
   }
   auto maker = dyn_cast_or_null<StepOp>(loss);

@@ -5,6 +5,7 @@
 // RUN: tandem-opt %s --tandem-plan="mesh=data=1 preset=zero" | FileCheck %s --check-prefix=ONE
 // RUN: tandem-opt %s --tandem-plan="mesh=model=2 preset=data-parallel pins=b1:model=gather(0)" | FileCheck %s --check-prefix=PIN
 // RUN: tandem-opt %s --tandem-plan="mesh=data=4 preset=zero micro=2" --tandem-print-plan 2>&1 >/dev/null | FileCheck %s --check-prefix=TABLE
+// RUN: tandem-opt %s --tandem-plan="mesh=data=4 preset=zero2 micro=2" --tandem-print-plan 2>&1 >/dev/null | FileCheck %s --check-prefix=ONCE
 
 // A feed-forward layer with a bias, its backward pass and plain SGD.
 
@@ -34,6 +35,11 @@
 // TABLE: Computed whole on every rank of axis 'data' though it could be split: 0 kinds
 // TABLE: Operators where the strands join
 // TABLE-NOT: before
+
+// The backward pass takes what the forward pass gathered.
+// ONCE-NOT: backward  all-gather
+// ONCE: forward  all-gather  data  parameter  3x
+// ONCE: total  8x
 module {
   func.func @step(
       %w1: tensor<8x16xf32> {nn.role = #nn.role<parameter>, nn.name = "w1"},

@@ -50,6 +50,46 @@ module attributes {spmd.mesh = #mesh} {
     return %h, %i : tensor<4xf32>, tensor<4xf32>
   }
 
+  // What a later pass reads, too, is held anyway, and comes when the queue is
+  // free; what is gathered again there waits for its stage.
+  // CHECK-LABEL: func.func @kept
+  func.func @kept(%x: tensor<4xf32>, %w: tensor<2xf32>, %v: tensor<2xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+    %a, %e0 = sched.step on compute stage 0 strand 0 {
+      %0 = nn.exp %x {nn.pass = #nn.pass<forward>} : (tensor<4xf32>) -> tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    // CHECK: %{{.*}}, %[[E1:.*]] = sched.step on compute stage 1 strand 0 {
+    // CHECK: nn.neg
+    %b, %e1 = sched.step on compute stage 1 strand 0 {
+      %0 = nn.neg %a {nn.pass = #nn.pass<forward>} : (tensor<4xf32>) -> tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    %c, %e2 = sched.step on compute stage 2 strand 0 {
+      %0 = nn.exp %b {nn.pass = #nn.pass<forward>} : (tensor<4xf32>) -> tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    // CHECK: sched.step on comm stage 3 strand 0 {
+    %g, %f0 = sched.step on comm stage 3 strand 0 {
+      %0 = spmd.all_gather %w over ["data"] dim 0 {nn.pass = #nn.pass<forward>} : tensor<2xf32> -> tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    // CHECK: sched.step on comm stage 3 strand 0 after(%[[E1]])
+    %h, %f1 = sched.step on comm stage 3 strand 0 {
+      %0 = spmd.all_gather %v over ["data"] dim 0 {nn.pass = #nn.pass<forward>} : tensor<2xf32> -> tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    %d, %e3 = sched.step on compute stage 3 strand 0 {
+      %0 = nn.add %g, %h {nn.pass = #nn.pass<forward>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      %1 = nn.add %0, %c {nn.pass = #nn.pass<forward>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      sched.yield %1 : tensor<4xf32>
+    } : tensor<4xf32>
+    %e, %e4 = sched.step on compute stage 4 strand 0 {
+      %0 = nn.mul %g, %d {nn.pass = #nn.pass<backward>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    return %d, %e : tensor<4xf32>, tensor<4xf32>
+  }
+
   // Beside all strands of the stage before: what is gathered for a stage has the
   // time of that stage, not of its last strand.
   // CHECK-LABEL: func.func @beside_strands
