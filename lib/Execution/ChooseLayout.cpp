@@ -6,14 +6,15 @@
 //===----------------------------------------------------------------------===//
 
 #include "ChooseLayout.h"
-#include "tandem/Prediction/Prediction.h"
+#include "Candidate.h"
 #include "tandem/Search/Pipeline/Layouts.h"
 #include "tandem/Search/Watch.h"
 #include "tandem/Support/ByteSize.h"
-#include "tandem_rt/program.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <set>
@@ -31,6 +32,10 @@ static constexpr size_t kMostSearched = 2;
 static constexpr double kFirstShare = 1.0 / 3;
 /// Of a step without a pipe axis, beside one.
 static constexpr int64_t kStrands = 2;
+/// Parameters are whole in the first one, and split in the second one.
+static constexpr llvm::StringLiteral kWhole = "data-parallel", kSplit = "zero2";
+/// Mixtures of them are tried unless something is so many times as fast.
+static constexpr double kMostBehind = 1.2;
 
 bool tandem::weighsLayouts(const CompileOptions &options) {
   return options.weighsPipelines && options.mesh == "auto" &&
@@ -43,29 +48,6 @@ bool tandem::weighsLayouts(const CompileOptions &options) {
 }
 
 namespace {
-/// A layout that becomes a Program.
-struct Candidate {
-  std::string name;
-  CompileOptions options;
-  /// Of a pipeline whose layout was searched: how it is called in front of its
-  /// microbatches and between these and its order, and what `data` divides.
-  std::string mesh = {}, others = {};
-  int64_t data = 1;
-  /// Why there is no Program of it.
-  std::string failure = {};
-  size_t number = 0;
-  /// Whether there is more than a plan.
-  bool isPriced = true;
-  double seconds = 0, bubble = 0, exposed = 0;
-  /// B that a rank holds: of each point, or of all.
-  std::vector<int64_t> held = {};
-  std::string plan = {};
-  std::vector<std::string> remarks = {};
-
-  /// Without a pipe axis, its mesh left open.
-  bool isOpen() const { return options.mesh == "auto"; }
-};
-
 class Chooser {
 public:
   Chooser(std::string_view module, std::string_view name,
@@ -90,14 +72,15 @@ private:
                  std::string order) const;
   const Candidate *findBest() const;
   void varyMicrobatches();
+  double getPriced(llvm::StringRef preset) const;
+  double weighWhole(size_t count);
+  void varyWhole();
   void addSearched();
   std::string findExcess(const Candidate &candidate) const;
   double getSeconds(const Candidate &candidate) const;
   void weigh(size_t number);
   CompileOptions getOptions(const Candidate &candidate) const;
   void tryOne(Candidate &candidate);
-  std::string measure(Candidate &candidate, const std::string &bytes) const;
-  std::vector<std::string> printTable() const;
   bool isInterrupted() const {
     return options.takesInterrupts && search::InterruptGuard::isInterrupted();
   }
@@ -121,16 +104,6 @@ private:
   bool hasProgram = false;
 };
 } // namespace
-
-/// What became a Program before what was planned alone; of equally fast ones,
-/// the one that was tried first.
-static bool isBetter(const Candidate &first, const Candidate &second) {
-  auto getKey = [](const Candidate &candidate) {
-    return std::make_tuple(!candidate.failure.empty(), !candidate.isPriced,
-                           candidate.seconds, candidate.number);
-  };
-  return getKey(first) < getKey(second);
-}
 
 //===----------------------------------------------------------------------===//
 // Candidates
@@ -174,8 +147,9 @@ void Chooser::addPresets() {
     candidate.options.preset = std::move(preset);
     candidates.push_back(std::move(candidate));
   };
-  for (const char *preset : {"data-parallel", "zero", "expert-parallel"})
-    add(preset, data);
+  for (llvm::StringRef preset : {kWhole, llvm::StringLiteral("zero"), kSplit,
+                                 llvm::StringLiteral("expert-parallel")})
+    add(preset.str(), data);
   add("tensor-parallel", "model=" + std::to_string(devices));
   add("pipeline", "pipe=" + std::to_string(devices));
   if (options.accumulate == 1)
@@ -206,11 +180,13 @@ void Chooser::addRule() {
 }
 
 /// What passes of a microbatch take, however many rows it has: two kernels for
-/// each product, and in W what reads, adds to and writes the sums of gradients.
-static LayerCost getFixed(const ChainLayer &layer,
-                          const cost::DeviceKind &kind) {
+/// each product, and in W what reads, adds to and writes the sums of gradients,
+/// of which each of the devices that share a layer has a part.
+static LayerCost getFixed(const ChainLayer &layer, const cost::DeviceKind &kind,
+                          int64_t model) {
   double launches = 2 * static_cast<double>(layer.products) * kind.overhead;
-  double sums = 3 * static_cast<double>(layer.bytes) / kind.memoryBandwidth;
+  double bytes = static_cast<double>(layer.bytes) / static_cast<double>(model);
+  double sums = 3 * bytes / kind.memoryBandwidth;
   return {launches, launches, launches + sums};
 }
 
@@ -237,7 +213,9 @@ LayoutProblem Chooser::makeProblem() const {
     for (const cost::DeviceKind &kind : cluster.kinds) {
       double pass = layer.flops / rows / cost::getPeakRate(kind, step.type);
       own.costs[{kind.name, 1}] = {pass, pass, pass};
-      own.fixed[kind.name] = getFixed(layer, kind);
+      for (int64_t model = 1; model <= devices; ++model)
+        if (devices % model == 0)
+          own.fixed[{kind.name, model}] = getFixed(layer, kind, model);
     }
   }
   return problem;
@@ -363,6 +341,63 @@ void Chooser::varyMicrobatches() {
   }
 }
 
+/// The step of a preset on all devices; infinity if it has no Program.
+double Chooser::getPriced(llvm::StringRef preset) const {
+  for (const Candidate &candidate : candidates)
+    if (candidate.options.preset == preset && candidate.options.pins.empty() &&
+        candidate.failure.empty() && candidate.isPriced)
+      return candidate.seconds;
+  return std::numeric_limits<double>::infinity();
+}
+
+/// The step with so many of the last layers whole, and the others split.
+double Chooser::weighWhole(size_t count) {
+  Candidate candidate =
+      make(llvm::formatv("{0} data={1}, last {2} of {3} layers whole", kSplit,
+                         devices, count, step.layers.size()),
+           "data=" + std::to_string(devices));
+  candidate.options.search.clear();
+  candidate.options.searchTimeLimit = 0;
+  candidate.options.preset = kSplit;
+  for (const ChainLayer &layer : llvm::ArrayRef(step.layers).take_back(count))
+    for (const std::string &parameter : layer.parameters)
+      candidate.options.pins.push_back(parameter + ":data=full");
+  candidates.push_back(std::move(candidate));
+  weigh(candidates.size() - 1);
+  const Candidate &weighed = candidates.back();
+  return weighed.failure.empty() ? weighed.seconds
+                                 : std::numeric_limits<double>::infinity();
+}
+
+/// What is split is gathered beside the forward pass, and its gradients take
+/// half as long. Where the forward pass is too short for all, the last layers
+/// stay whole, whose sums have the whole backward pass. Of their number the
+/// middles beside the best one are tried, until none is faster.
+void Chooser::varyWhole() {
+  std::map<size_t, double> steps{{0, getPriced(kSplit)},
+                                 {step.layers.size(), getPriced(kWhole)}};
+  double fastest = std::numeric_limits<double>::infinity();
+  for (const Candidate &candidate : candidates)
+    if (candidate.failure.empty() && candidate.isPriced)
+      fastest = std::min(fastest, candidate.seconds);
+  if (!options.pins.empty() || !(steps.at(0) <= kMostBehind * fastest))
+    return;
+  for (size_t last = step.layers.size() + 1;;) {
+    auto best = llvm::min_element(steps, llvm::less_second());
+    size_t count = best->first;
+    if (count == std::exchange(last, count))
+      return;
+    std::vector<size_t> middles;
+    if (best != steps.begin())
+      middles.push_back((std::prev(best)->first + count) / 2);
+    if (auto next = std::next(best); next != steps.end())
+      middles.push_back((next->first + count) / 2);
+    for (size_t middle : middles)
+      if (!steps.contains(middle))
+        steps[middle] = weighWhole(middle);
+  }
+}
+
 /// The fastest pipelines so far with an order of their own.
 void Chooser::addSearched() {
   std::vector<Candidate> best;
@@ -425,35 +460,6 @@ std::string Chooser::findExcess(const Candidate &candidate) const {
          printByteSize(most);
 }
 
-/// What is wrong with the Program; empty: nothing. Of ranks that do the same at
-/// the same time, one is looked at.
-std::string Chooser::measure(Candidate &candidate,
-                             const std::string &bytes) const {
-  auto report = simulateProgram(bytes, options.cluster, {});
-  if (!report.ok())
-    return report.status().message();
-  const rt::Simulated &simulated = report->simulated;
-  const rt::TimelineHead &head = simulated.timeline.head;
-  auto numRanks = static_cast<double>(head.numRanks());
-  std::map<int64_t, double> shares;
-  for (int64_t rank : simulated.equalTo)
-    shares[rank] += 1 / numRanks;
-  candidate.seconds = report->seconds;
-  double idle = 0;
-  for (const rt::QueueTimes &queue : report->queues) {
-    candidate.exposed += shares[queue.rank] * queue.exposed;
-    if (head.queues[queue.queue].role == rt::QueueRole::Compute)
-      idle += shares[queue.rank] * queue.idle;
-  }
-  candidate.bubble = candidate.seconds > 0 ? idle / candidate.seconds : 0;
-  candidate.held.resize(head.rankPrograms.size());
-  for (const SimulationReport::Memory &memory : report->memory) {
-    int64_t &held = candidate.held[head.rankToProgram[memory.rank]];
-    held = std::max(held, memory.use.held);
-  }
-  return "";
-}
-
 /// The commands are those of the device, without kernels.
 CompileOptions Chooser::getOptions(const Candidate &candidate) const {
   CompileOptions own = candidate.options;
@@ -492,7 +498,7 @@ void Chooser::tryOne(Candidate &candidate) {
   }
   candidate.isPriced = !result.bytes.empty();
   if (candidate.isPriced)
-    candidate.failure = measure(candidate, result.bytes);
+    candidate.failure = measure(candidate, result.bytes, options.cluster);
   candidate.plan = std::move(result.plan);
   candidate.remarks = std::move(result.remarks);
 }
@@ -514,45 +520,6 @@ void Chooser::weigh(size_t number) {
   hasProgram |= candidate.failure.empty() && !candidate.options.search.empty();
 }
 
-std::vector<std::string> Chooser::printTable() const {
-  size_t width = 0;
-  for (const Candidate &candidate : candidates)
-    width = std::max(width, candidate.name.size());
-  std::vector<std::string> table;
-  table.push_back(llvm::formatv(
-      "layouts: {0} devices of {1}, {2} of {3} became Programs, fastest first",
-      devices, cluster.name,
-      llvm::count_if(candidates,
-                     [](const Candidate &each) {
-                       return each.failure.empty() && each.isPriced;
-                     }),
-      candidates.size()));
-  double fastest = candidates.front().seconds;
-  for (const Candidate &candidate : candidates) {
-    std::string line = "  " + candidate.name;
-    line.append(width - candidate.name.size() + 2, ' ');
-    if (!candidate.failure.empty()) {
-      table.push_back(line + candidate.failure);
-      continue;
-    }
-    if (!candidate.isPriced) {
-      table.push_back(line + "planned, and not priced " + getEnd());
-      continue;
-    }
-    line += llvm::formatv("step {0:F6} s, bubble {1:F1} %, exposed {2:F6} s, "
-                          "holds",
-                          candidate.seconds, 100 * candidate.bubble,
-                          candidate.exposed);
-    for (auto [i, held] : llvm::enumerate(candidate.held))
-      line += (i ? ", " : " ") + printByteSize(held);
-    if (candidate.seconds > fastest)
-      line += llvm::formatv("; {0:F1} % slower",
-                            100 * (candidate.seconds / fastest - 1));
-    table.push_back(line);
-  }
-  return table;
-}
-
 std::optional<LayoutChoice> Chooser::run(std::string &error) {
   auto read = cost::readCluster(options.cluster, error);
   if (!read)
@@ -571,6 +538,7 @@ std::optional<LayoutChoice> Chooser::run(std::string &error) {
   size_t number = 0;
   while (number < candidates.size())
     weigh(number++);
+  varyWhole();
   varyMicrobatches();
   number = candidates.size();
   addSearched();
@@ -585,7 +553,8 @@ std::optional<LayoutChoice> Chooser::run(std::string &error) {
     return std::nullopt;
   }
   Candidate &first = candidates.front();
-  return LayoutChoice{first.options, first.plan, first.remarks, printTable()};
+  return LayoutChoice{first.options, first.plan, first.remarks,
+                      printTable(candidates, devices, cluster.name, getEnd())};
 }
 
 std::optional<LayoutChoice> tandem::chooseLayout(std::string_view module,

@@ -177,7 +177,9 @@ static LayerCost getCost(const LayoutProblem &problem, const Layout &layout,
   for (unsigned kind : kinds) {
     const std::string &name = problem.cluster.kinds[kind].name;
     const LayerCost &one = layer.costs.at({name, 1});
-    auto fixed = layer.fixed.find(name);
+    auto fixed = layer.fixed.find({name, layout.model});
+    if (fixed == layer.fixed.end())
+      fixed = layer.fixed.find({name, 1});
     auto found = layer.costs.find({name, layout.model});
     auto get = [&](double LayerCost::*pass) {
       double shared = found != layer.costs.end()

@@ -112,16 +112,16 @@ void LayoutReader::readCost(ModelLayer &layer) {
     return;
   const std::string &name = problem.cluster.kinds[kind].name;
   unsigned model = 1;
-  bool isFixed = words.peek() == "fixed";
-  if (isFixed) {
-    words.take();
-  } else if (words.peek() == "model") {
+  if (words.peek() == "model") {
     words.take();
     model = words.takeCount(1);
   }
+  bool isFixed = words.peek() == "fixed";
+  if (isFixed)
+    words.take();
   auto pairs = words.takePairs({"F", "I", "W"});
   LayerCost cost{pairs["F"], pairs["I"], pairs["W"]};
-  (isFixed ? layer.fixed[name] : layer.costs[{name, model}]) = cost;
+  (isFixed ? layer.fixed : layer.costs)[{name, model}] = cost;
 }
 
 void LayoutReader::readLayer() {

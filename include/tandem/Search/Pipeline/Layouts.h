@@ -40,8 +40,9 @@ namespace tandem::pipeline {
 struct ModelLayer {
   /// Seconds of one row, by kind of device and number of devices that share it.
   std::map<std::pair<std::string, unsigned>, LayerCost> costs;
-  /// By kind: what a pass takes besides, however many rows it has.
-  std::map<std::string, LayerCost> fixed;
+  /// What a pass takes besides, however many rows it has; on several devices as
+  /// on one, where nothing else is said.
+  std::map<std::pair<std::string, unsigned>, LayerCost> fixed;
   /// Of its parameters and their gradient each.
   double weights = 0;
   /// Of one row: held from F to W, moved behind the layer, and summed in each

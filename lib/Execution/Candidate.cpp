@@ -1,0 +1,94 @@
+//===- Candidate.cpp - a layout that becomes a Program --------------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Candidate.h"
+#include "tandem/Prediction/Prediction.h"
+#include "tandem/Support/ByteSize.h"
+#include "tandem_rt/program.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <map>
+#include <tuple>
+
+using namespace tandem;
+
+bool tandem::isBetter(const Candidate &first, const Candidate &second) {
+  auto getKey = [](const Candidate &candidate) {
+    return std::make_tuple(!candidate.failure.empty(), !candidate.isPriced,
+                           candidate.seconds, candidate.number);
+  };
+  return getKey(first) < getKey(second);
+}
+
+/// Of ranks that do the same at the same time, one is looked at.
+std::string tandem::measure(Candidate &candidate, const std::string &bytes,
+                            const std::string &cluster) {
+  auto report = simulateProgram(bytes, cluster, {});
+  if (!report.ok())
+    return report.status().message();
+  const rt::Simulated &simulated = report->simulated;
+  const rt::TimelineHead &head = simulated.timeline.head;
+  auto numRanks = static_cast<double>(head.numRanks());
+  std::map<int64_t, double> shares;
+  for (int64_t rank : simulated.equalTo)
+    shares[rank] += 1 / numRanks;
+  candidate.seconds = report->seconds;
+  double idle = 0;
+  for (const rt::QueueTimes &queue : report->queues) {
+    candidate.exposed += shares[queue.rank] * queue.exposed;
+    if (head.queues[queue.queue].role == rt::QueueRole::Compute)
+      idle += shares[queue.rank] * queue.idle;
+  }
+  candidate.bubble = candidate.seconds > 0 ? idle / candidate.seconds : 0;
+  candidate.held.resize(head.rankPrograms.size());
+  for (const SimulationReport::Memory &memory : report->memory) {
+    int64_t &held = candidate.held[head.rankToProgram[memory.rank]];
+    held = std::max(held, memory.use.held);
+  }
+  return "";
+}
+
+std::vector<std::string>
+tandem::printTable(llvm::ArrayRef<Candidate> candidates, int64_t devices,
+                   llvm::StringRef cluster, llvm::StringRef end) {
+  size_t width = 0;
+  for (const Candidate &candidate : candidates)
+    width = std::max(width, candidate.name.size());
+  std::vector<std::string> table;
+  table.push_back(llvm::formatv(
+      "layouts: {0} devices of {1}, {2} of {3} became Programs, fastest first",
+      devices, cluster,
+      llvm::count_if(candidates,
+                     [](const Candidate &each) {
+                       return each.failure.empty() && each.isPriced;
+                     }),
+      candidates.size()));
+  double fastest = candidates.front().seconds;
+  for (const Candidate &candidate : candidates) {
+    std::string line = "  " + candidate.name;
+    line.append(width - candidate.name.size() + 2, ' ');
+    if (!candidate.failure.empty()) {
+      table.push_back(line + candidate.failure);
+      continue;
+    }
+    if (!candidate.isPriced) {
+      table.push_back(line + "planned, and not priced " + end.str());
+      continue;
+    }
+    line += llvm::formatv("step {0:F6} s, bubble {1:F1} %, exposed {2:F6} s, "
+                          "holds",
+                          candidate.seconds, 100 * candidate.bubble,
+                          candidate.exposed);
+    for (auto [i, held] : llvm::enumerate(candidate.held))
+      line += (i ? ", " : " ") + printByteSize(held);
+    if (candidate.seconds > fastest)
+      line += llvm::formatv("; {0:F1} % slower",
+                            100 * (candidate.seconds / fastest - 1));
+    table.push_back(line);
+  }
+  return table;
+}

@@ -1,0 +1,57 @@
+//===- Candidate.h - a layout that becomes a Program ------------*- C++ -*-===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TANDEM_LIB_EXECUTION_CANDIDATE_H
+#define TANDEM_LIB_EXECUTION_CANDIDATE_H
+
+#include "tandem/Execution/Compile.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+
+namespace tandem {
+
+/// A layout that becomes a Program.
+struct Candidate {
+  std::string name;
+  CompileOptions options;
+  /// Of a pipeline whose layout was searched: how it is called in front of its
+  /// microbatches and between these and its order, and what `data` divides.
+  std::string mesh = {}, others = {};
+  int64_t data = 1;
+  /// Why there is no Program of it.
+  std::string failure = {};
+  size_t number = 0;
+  /// Whether there is more than a plan.
+  bool isPriced = true;
+  double seconds = 0, bubble = 0, exposed = 0;
+  /// B that a rank holds: of each point, or of all.
+  std::vector<int64_t> held = {};
+  std::string plan = {};
+  std::vector<std::string> remarks = {};
+
+  /// Without a pipe axis, its mesh left open.
+  bool isOpen() const { return options.mesh == "auto"; }
+};
+
+/// What became a Program before what was planned alone; of equally fast ones,
+/// the one that was tried first.
+bool isBetter(const Candidate &first, const Candidate &second);
+
+/// Simulates the Program `bytes` on a cluster, and fills in seconds, bubble,
+/// exposed and held. What is wrong with it; empty: nothing.
+std::string measure(Candidate &candidate, const std::string &bytes,
+                    const std::string &cluster);
+
+/// A line for each candidate, in order. `end` says why what was planned is not
+/// priced.
+std::vector<std::string> printTable(llvm::ArrayRef<Candidate> candidates,
+                                    int64_t devices, llvm::StringRef cluster,
+                                    llvm::StringRef end);
+
+} // namespace tandem
+
+#endif // TANDEM_LIB_EXECUTION_CANDIDATE_H
