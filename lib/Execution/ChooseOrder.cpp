@@ -179,8 +179,8 @@ FailureOr<bool> Compilation::searchOrder() {
            ? "; the actions alone take " + cost::printSeconds(unordered.cost) +
                  ", no order less than " + cost::printSeconds(unordered.bound)
            : ""));
-  if (sumPiece && unordered.name != name)
-    sumPiece->why += "; these are steps by " + name;
+  // Pieces of sums were chosen for the first order.
+  unordered.isWeighed = unordered.name == name;
   FailureOr<bool> isMade = tryOrder(*unordered.best);
   if (succeeded(isMade))
     result.plan = replaceOrder(pipe->rows, result.plan);

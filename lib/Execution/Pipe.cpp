@@ -438,7 +438,7 @@ static size_t countSections(const orders::Order &order) {
 bool PipeTaker::takeSections() {
   if (!pipe.sections.empty())
     return true; // of pins, or lines
-  size_t number =
+  int64_t number =
       order ? countSections(*order) : schedule->getDefaultSections(pipe.points);
   bool isNumber =
       options.sections.empty() ||
@@ -446,7 +446,7 @@ bool PipeTaker::takeSections() {
        !StringRef(options.sections.front()).trim().getAsInteger(10, number));
   if (!isNumber)
     number = options.sections.size();
-  if (int64_t(number) < pipe.points || number >= orders::kMaxNumber)
+  if (number < pipe.points || number >= int64_t(orders::kMaxNumber))
     return fail("sections is " + Twine(number) + ", but axis '" + pipe.axis +
                 "' has " + Twine(pipe.points) +
                 " points, expected at least one for each");

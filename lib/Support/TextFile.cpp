@@ -11,8 +11,16 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <string_view>
 
 using namespace tandem;
+
+/// Some editors begin a text with the mark of its encoding.
+static void dropMark(std::string &text) {
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";
+  if (text.starts_with(kMark))
+    text.erase(0, kMark.size());
+}
 
 /// Grows with what there is: a pipe does not say how much it holds.
 static std::optional<std::string> readStream(FILE *file, std::string &error,
@@ -32,6 +40,7 @@ static std::optional<std::string> readStream(FILE *file, std::string &error,
     }
     if (size < text.size()) {
       text.resize(size);
+      dropMark(text);
       return text;
     }
   }

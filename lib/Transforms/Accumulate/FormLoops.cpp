@@ -29,6 +29,7 @@
 #include "tandem/Orders/Schedules.h"
 #include "tandem/Transforms/Accumulate/Accumulate.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/StringExtras.h"
 
 namespace tandem {
 #define GEN_PASS_DEF_FORMLOOPSPASS
@@ -240,6 +241,15 @@ static bool holdsAll(StringRef order) {
   return named && named->runsForwardFirst();
 }
 
+/// `'gpipe' or 'aiao'`.
+static std::string listForwardFirst() {
+  std::vector<std::string> names;
+  for (const orders::Schedule &schedule : orders::getSchedules())
+    if (schedule.runsForwardFirst())
+      names.push_back("'" + std::string(schedule.name) + "'");
+  return llvm::join(names, " or ");
+}
+
 /// What is made again costs little. Where all forward passes come first, the
 /// pipeline holds it instead.
 LogicalResult LoopFormer::verifySlice(Operation *join,
@@ -261,11 +271,9 @@ LogicalResult LoopFormer::verifySlice(Operation *join,
                    "rows that are shifted or chosen?)")
          << ", and would be computed once more for it; expected rows that do "
             "not depend on one another, or "
-         << (order.empty()
-                 ? "accumulate=1"
-                 : ("order '" + Twine(orders::getForwardFirstSchedule().name) +
-                    "'")
-                       .str());
+         << (order.empty() ? "accumulate=1"
+                           : "an order whose forward passes come first, as " +
+                                 listForwardFirst());
 }
 
 LogicalResult LoopFormer::fillLoops() {
