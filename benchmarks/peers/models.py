@@ -23,12 +23,14 @@ def use_ddp(model, bucket_mb, file):
     return DistributedDataParallel(model, bucket_cap_mb=bucket_mb, gradient_as_bucket_view=True)
 
 
-def use_fsdp(model, bucket_mb, file):
-    """Parameters of a layer are gathered while the one before it computes, in both passes."""
+def use_fsdp(model, bucket_mb, file, keeps=False):
+    """Parameters of a layer are gathered while the one before it computes, in both passes; or the backward pass `keeps`
+    those of the forward pass.
+    """
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
     layers = list(model.layers)
     for module in (*layers, model):
-        fully_shard(module, mesh=mesh)
+        fully_shard(module, mesh=mesh, reshard_after_forward=not keeps)
     for module in (*layers, model):
         # There are no streams on a CPU: a gather that is not asynchronous ends before anything else begins.
         module._set_unshard_async_op(True)
@@ -81,7 +83,13 @@ def use_expert(model, bucket_mb, file):
     return use_ddp(model, bucket_mb, file)
 
 
-WAYS = {"ddp": use_ddp, "fsdp": use_fsdp, "tensor": use_tensor, "expert": use_expert}
+WAYS = {
+    "ddp": use_ddp,
+    "fsdp": use_fsdp,
+    "fsdp-kept": functools.partial(use_fsdp, keeps=True),
+    "tensor": use_tensor,
+    "expert": use_expert,
+}
 
 
 def is_moe(module):

@@ -3,6 +3,7 @@
 PLANS = {
     "ddp": "data-parallel",
     "fsdp": "zero",
+    "fsdp-kept": "zero2",
     "tensor": "tensor-parallel",
     "expert": "expert-parallel",
 }
