@@ -79,6 +79,7 @@ private:
   std::string findExcess(const Candidate &candidate) const;
   double getSeconds(const Candidate &candidate) const;
   void weigh(size_t number);
+  void weighFrom(size_t number);
   CompileOptions getOptions(const Candidate &candidate) const;
   void tryOne(Candidate &candidate);
   bool isInterrupted() const {
@@ -452,8 +453,9 @@ std::string Chooser::findExcess(const Candidate &candidate) const {
     most = std::max(most, kind.memorySize - kind.memoryReserved);
   most = options.memory < 0 ? most : options.memory;
   // Gradients may go as soon as they are there.
-  auto held = static_cast<int64_t>((step.states - 1) * bytes);
-  if (preset != "data-parallel" || held <= most)
+  double whole = preset == kWhole ? step.states - 1 : preset == kSplit ? 1 : 0;
+  auto held = static_cast<int64_t>(whole * bytes);
+  if (held <= most)
     return "";
   return "holds at least " + printByteSize(held) +
          " of parameters and states on each rank, more than the limit of " +
@@ -520,6 +522,11 @@ void Chooser::weigh(size_t number) {
   hasProgram |= candidate.failure.empty() && !candidate.options.search.empty();
 }
 
+void Chooser::weighFrom(size_t number) {
+  while (number < candidates.size())
+    weigh(number++);
+}
+
 std::optional<LayoutChoice> Chooser::run(std::string &error) {
   auto read = cost::readCluster(options.cluster, error);
   if (!read)
@@ -532,18 +539,17 @@ std::optional<LayoutChoice> Chooser::run(std::string &error) {
   candidates.push_back(make("no pipe axis", "auto"));
   // Those that need no search come before all that takes longer.
   addPresets();
+  weighFrom(0);
+  varyWhole();
+  size_t number = candidates.size();
   addStrands();
   addPipelines();
   addRule();
-  size_t number = 0;
-  while (number < candidates.size())
-    weigh(number++);
-  varyWhole();
+  weighFrom(number);
   varyMicrobatches();
   number = candidates.size();
   addSearched();
-  while (number < candidates.size())
-    weigh(number++);
+  weighFrom(number);
   llvm::sort(candidates, isBetter);
   if (!candidates.front().failure.empty()) {
     error = "mesh auto: none of " + std::to_string(candidates.size()) +
