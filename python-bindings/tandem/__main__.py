@@ -23,8 +23,15 @@ def _modules():
     }
 
 
+class _Parser(argparse.ArgumentParser):
+    """An error is one line, as all others; --help has the rest."""
+
+    def error(self, message):
+        self.exit(2, f"{self.prog.removeprefix('python -m ')}: error: {message}\n")
+
+
 def _parser(modules):
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="python -m tandem", description="A graph compiler for distributed training."
     )
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

@@ -89,7 +89,8 @@ def test_one_device_is_a_row(files, capsys):
 def test_wrong_options(files, capsys, words, message):
     with pytest.raises(SystemExit):
         sweep(files, *words)
-    assert message in capsys.readouterr().err.splitlines()[-1]
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("tandem sweep: error: ") and message in line
 
 
 def test_wrong_files(files, capsys):
@@ -111,3 +112,26 @@ def test_meshes_use_all_devices():
             for size in sizes:
                 product *= size
             assert product == 24
+
+
+@pytest.mark.parametrize(
+    "plan, devices, expected",
+    [
+        (
+            "pipeline",
+            8,
+            ["pipe=2,data=4", "pipe=2,model=4", "pipe=4,data=2", "pipe=4,model=2", "pipe=8"],
+        ),
+        ("pipeline", 3, ["pipe=3"]),
+        (
+            "pipeline",
+            6,
+            ["pipe=2,data=3", "pipe=2,model=3", "pipe=3,data=2", "pipe=3,model=2", "pipe=6"],
+        ),
+        ("tensor-parallel", 3, ["model=3"]),
+        ("tensor-parallel", 12, ["data=6,model=2", "data=4,model=3", "data=3,model=4"]),
+    ],
+)
+def test_meshes_divide_the_devices(plan, devices, expected):
+    found = candidates(plan, devices, per_node=4, batch=24, accumulate=0, search_seconds=1)
+    assert [candidate.mesh for candidate in found] == expected

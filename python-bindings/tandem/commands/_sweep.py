@@ -91,6 +91,11 @@ def _powers(first, last):
         number *= 2
 
 
+def _divisors(number, most):
+    """From 2 to `most`."""
+    return [n for n in range(2, min(number, most) + 1) if number % n == 0]
+
+
 def _mesh(**axes):
     return ",".join(f"{name}={size}" for name, size in axes.items() if size > 1) or "data=1"
 
@@ -101,10 +106,10 @@ def _microbatches(points, rows):
 
 
 def _pipelines(devices, per_node, batch, accumulate):
-    for points in _powers(2, min(devices, _MOST_POINTS)):
-        for model in sorted({1, min(per_node, devices // points)}):
+    for points in _divisors(devices, _MOST_POINTS):
+        for model in (1, *_divisors(devices // points, per_node)[-1:]):
             data = devices // points // model
-            if data * points * model != devices or batch % data:
+            if batch % data:
                 continue
             count = accumulate or _microbatches(points, batch // data)
             # Neighbours talk most: the axis of the products is the last one.
@@ -124,10 +129,9 @@ def candidates(plan, devices, per_node, batch, accumulate, search_seconds):
     elif plan == "zero":
         yield Candidate(_mesh(data=devices), ("--plan", "zero", *parts))
     elif plan == "tensor-parallel":
-        for model in _powers(2, min(devices, per_node, _MOST_POINTS)):
-            if devices % model == 0:
-                mesh = _mesh(data=devices // model, model=model)
-                yield Candidate(mesh, ("--plan", plan, *parts))
+        for model in _divisors(devices, min(per_node, _MOST_POINTS)):
+            mesh = _mesh(data=devices // model, model=model)
+            yield Candidate(mesh, ("--plan", plan, *parts))
     else:
         yield from _pipelines(devices, per_node, batch, accumulate)
 
