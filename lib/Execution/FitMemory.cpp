@@ -42,7 +42,7 @@ LogicalResult Compilation::keepSource(const Stage *first) {
   if (!error.empty())
     return failure();
   markStored(options, step);
-  ofStages.hostMemory = findHostLimit(options, step, pipe.has_value(), error);
+  ofStages.hostMemory = findHostLimit(options, step, error);
   ofStages.recompute |= llvm::any_of(options.pins, [&](StringRef pin) {
     return asksAgain(pin) || asksToSend(step, pin);
   });

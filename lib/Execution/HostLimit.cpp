@@ -14,10 +14,9 @@
 #include "tandem/Dialect/SPMD/Host.h"
 #include "tandem/Dialect/Sched/Sched.h"
 #include "tandem/Support/ByteSize.h"
-#include "tandem/Support/TextFile.h"
+#include "tandem/Transforms/Plan/HostClaims.h"
 #include "tandem/Transforms/Plan/Plan.h"
 #include "tandem_rt/pinned.h"
-#include "llvm/ADT/StringExtras.h"
 #include <limits>
 
 using namespace mlir;
@@ -31,28 +30,8 @@ static bool hasHostLink(const std::string &cluster) {
   return read && read->host;
 }
 
-/// Whether a plan file has values that wait on the host.
-static bool hasHostValues(const std::string &planFile) {
-  std::string error;
-  auto text = planFile.empty() ? std::nullopt : readTextFile(planFile, error);
-  return text && StringRef(*text).contains(" nn.either: host ");
-}
-
-/// Those under which the plan of a file was found.
-static std::vector<std::string> listPins(const std::string &planFile) {
-  std::vector<std::string> pins;
-  std::string error;
-  auto text = planFile.empty() ? std::nullopt : readTextFile(planFile, error);
-  std::string lines = text.value_or("");
-  for (StringRef line : llvm::split(lines, '\n'))
-    if (line.consume_front("pins "))
-      for (StringRef pin : llvm::split(line, ';'))
-        pins.push_back(pin.trim().str());
-  return pins;
-}
-
 std::string tandem::findMissingPin(const CompileOptions &options) {
-  for (const std::string &pin : listPins(options.start))
+  for (const std::string &pin : readHostClaims(options.start).pins)
     if (StringRef(pin).starts_with("parameter:") &&
         StringRef(pin).ends_with(":host") &&
         !llvm::is_contained(options.pins, pin))
@@ -63,7 +42,7 @@ std::string tandem::findMissingPin(const CompileOptions &options) {
 }
 
 void tandem::markStored(const CompileOptions &options, func::FuncOp step) {
-  std::vector<std::string> pins = listPins(options.planFile);
+  std::vector<std::string> pins = readHostClaims(options.planFile).pins;
   llvm::append_range(pins, options.pins);
   Builder builder(step.getContext());
   for (unsigned i = 0; i < step.getNumArguments(); ++i) {
@@ -76,21 +55,21 @@ void tandem::markStored(const CompileOptions &options, func::FuncOp step) {
 }
 
 int64_t tandem::findHostLimit(const CompileOptions &options, func::FuncOp step,
-                              bool isPipeline, std::string &error) {
+                              std::string &error) {
   const Device &device = sched::getDevice(step);
   bool canCopy = findHostSpace(device).has_value();
   if (!canCopy && options.hostMemory > 0)
     error = "host memory of " + printByteSize(options.hostMemory) +
             " for device '" + std::string(device.name) +
             "', which does not copy from the host: expected none";
-  // Values of a pipeline do not wait there, stored ones may lie there.
-  if (isPipeline || !canCopy)
+  if (!canCopy)
     return 0;
   if (options.hostMemory >= 0)
     return options.hostMemory;
   auto asks = [&](StringRef pin) { return asksToSend(step, pin); };
   return llvm::any_of(options.pins, asks) || hasHostLink(options.cluster) ||
-                 hasHostValues(options.planFile) || hasHostValues(options.start)
+                 readHostClaims(options.planFile).sendsValues ||
+                 readHostClaims(options.start).sendsValues
              ? std::numeric_limits<int64_t>::max()
              : 0;
 }

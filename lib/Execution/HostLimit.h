@@ -15,11 +15,10 @@ namespace tandem {
 
 /// The most bytes of its host that a rank may take for values that wait there
 /// for the backward pass: the option, or no limit where a pin asks for it or
-/// the named cluster has a link `host`, or else 0. So it is 0 on devices that
-/// do not copy from the host, and for pipelines, unless the option says more:
-/// then `error` is one line.
+/// the named cluster has a link `host`, or else 0. On devices that do not copy
+/// from the host it is 0, and `error` is one line if the option says more.
 int64_t findHostLimit(const CompileOptions &options, mlir::func::FuncOp step,
-                      bool isPipeline, std::string &error);
+                      std::string &error);
 
 /// Marks the parameters of a step in front of `import` that lie on the host:
 /// the options say so by pins, or a plan file that they name.

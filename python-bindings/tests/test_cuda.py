@@ -67,6 +67,19 @@ CASES = {
     "gpt-4-zero-duplex": ("gpt", ["--mesh", "data=4", "--plan", "zero", "--micro", "2"]),
     "gpt-values-on-the-host": ("gpt", ["--pin", "layers.*:host"]),
     "gpt-2-all-on-the-host": ("gpt", ["--mesh", "data=2", "--micro", "2", "--pin", "*:host"]),
+    "gpt-pipeline-values-on-the-host": (
+        "gpt",
+        [
+            "--mesh",
+            "pipe=2,data=2",
+            "--accumulate",
+            "4",
+            "--order",
+            "1f1b",
+            "--pin",
+            "layers.*:host",
+        ],
+    ),
     "gpt-2x2-tensor-parallel": ("gpt", ["--mesh", "data=2,model=2", "--plan", "tensor-parallel"]),
 }
 

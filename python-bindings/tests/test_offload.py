@@ -5,7 +5,7 @@ import re
 import pytest
 import tandem
 from tandem.errors import CompileError
-from test_checkpointed import adam, batches, check_training, loss_fn
+from test_checkpointed import Gpt, adam, batches, check_training, loss_fn, plain
 from test_recomputed import compiled, gpt
 
 ON_HOST = [tandem.pin("blocks.*", "host")]
@@ -88,3 +88,71 @@ def test_plans_of_what_waits_on_the_host_are_read_again(tmp_path):
         tandem.compile(
             model, loss_fn, adam(model), batches(1)[0], plan=str(path), host_memory="1GB"
         )
+
+
+PIPELINES = {
+    "1f1b": dict(mesh="pipe=2", sections=2, accumulate=4, order="1f1b"),
+    "gpipe": dict(mesh="pipe=2", sections=2, accumulate=4, order="gpipe"),
+    "interleaved": dict(mesh="pipe=2", sections=4, accumulate=4, order="interleaved"),
+    "zb-h1": dict(mesh="pipe=2", sections=2, accumulate=4, order="zb-h1"),
+    "aiao": dict(mesh="pipe=2", sections=4, accumulate=4, order="aiao"),
+    "strands": dict(mesh="pipe=2,data=2", sections=2, accumulate=2, micro=2, plan="zero"),
+    "tensor-parallel": dict(
+        mesh="pipe=2,model=2", sections=2, accumulate=2, plan="tensor-parallel"
+    ),
+    "one microbatch": dict(mesh="pipe=2", sections=2),
+}
+
+
+def deep():
+    return Gpt(plain, 4).double()
+
+
+def pipeline(**options):
+    model = deep()
+    return tandem.compile(model, loss_fn, adam(model), batches(1)[0], **options)
+
+
+@pytest.mark.parametrize("way", PIPELINES)
+def test_values_of_a_pipeline_wait_on_the_host(way):
+    """Between the passes of each microbatch; what a section was sent waits in the memory of its own host."""
+    free = pipeline(**PIPELINES[way])
+    step = check_training(deep(), loss_fn, batches(3), pins=ON_HOST, **PIPELINES[way])
+    assert sent_by(step) > 0 == sent_by(free)
+    assert all(step.program.pinned_bytes(rank) > 0 for rank in range(2))
+    if way in ("gpipe", "aiao"):  # more is in flight than what copies need
+        assert step.program.held_bytes(0) < free.program.held_bytes(0)
+
+
+def test_copies_of_a_pipeline_are_beside_other_passes():
+    """What a pass has made is sent beside the next one."""
+    step = pipeline(pins=ON_HOST, **PIPELINES["gpipe"])
+    lines = [line.split("'") for line in str(step.program).splitlines() if "'" in line]
+    names = [parts[1] for parts in lines]
+    first = names.index("to_host")
+    waits = [parts[1] for parts in lines[first:] if " compute wait_event" in parts[0]]
+    assert waits and names[first:].index(waits[0]) > names[first:].index("to_host")
+
+
+def test_a_limit_sends_values_of_a_pipeline_to_the_host():
+    options = dict(search="tandem", **PIPELINES["gpipe"])
+    held = max(pipeline(**options).program.held_bytes(rank) for rank in range(2))
+    limits = dict(memory=int(0.8 * held), host_memory="1GB")
+    step = check_training(deep(), loss_fn, batches(3), **limits, **options)
+    assert sent_by(step) > 0
+    assert all(step.program.held_bytes(rank) <= limits["memory"] for rank in range(2))
+
+
+def test_a_pipeline_sends_no_more_than_the_host_holds():
+    with pytest.raises(
+        CompileError, match=r"on the host of a rank, .* more than the limit of 1 kB"
+    ):
+        pipeline(pins=ON_HOST, host_memory="1kB", **PIPELINES["1f1b"])
+
+
+def test_plans_of_pipelines_that_send_values_are_read_again(tmp_path):
+    step = pipeline(pins=ON_HOST, **PIPELINES["1f1b"])
+    path = tmp_path / "plan.txt"
+    path.write_text(step.compiled.plan)
+    same = pipeline(plan=str(path))
+    assert same.program.pinned_bytes(0) == step.program.pinned_bytes(0) > 0

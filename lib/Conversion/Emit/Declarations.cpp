@@ -120,6 +120,15 @@ getRange(DictionaryAttr attributes) {
   return std::pair(toDouble(range->first), toDouble(range->second));
 }
 
+FailureOr<uint32_t> addHostArena(func::FuncOp step, int64_t bytes,
+                                 rt::ProgramBuilder &builder) {
+  const Device &device = sched::getDevice(step);
+  if (std::optional<uint32_t> space = findHostSpace(device))
+    return builder.addArena(bytes, *space);
+  return step.emitError() << bytes << " bytes lie on the host, which device '"
+                          << device.name << "' does not copy from";
+}
+
 static LogicalResult declareArgument(func::FuncOp step, unsigned index,
                                      spmd::MeshAttr mesh,
                                      rt::ProgramBuilder &builder) {

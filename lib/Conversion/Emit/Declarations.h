@@ -28,6 +28,10 @@ std::optional<rt::ElementType> getElementType(mlir::Operation *op,
 mlir::LogicalResult declare(mlir::func::FuncOp step, spmd::MeshAttr mesh,
                             rt::ProgramBuilder &builder);
 
+/// Adds an arena of so many bytes in the host's memory; its number.
+mlir::FailureOr<uint32_t> addHostArena(mlir::func::FuncOp step, int64_t bytes,
+                                       rt::ProgramBuilder &builder);
+
 } // namespace tandem
 
 #endif // TANDEM_LIB_CONVERSION_EMIT_DECLARATIONS_H

@@ -13,7 +13,6 @@
 #include "tandem/Analysis/UserLocation.h"
 #include "tandem/Conversion/Lower/PlaceScratch.h"
 #include "tandem/Device/Gpu.h"
-#include "tandem/Device/HostSpace.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/Sched/Host.h"
 #include "tandem_rt/new_file.h"
@@ -44,7 +43,6 @@ public:
   LogicalResult emit(int64_t arena, int64_t host);
 
 private:
-  LogicalResult addHostArena(int64_t bytes);
   LogicalResult emit(Operation *op);
   void emit(sched::LaunchOp op);
   LogicalResult emit(sched::GemmOp op);
@@ -204,16 +202,6 @@ void Emitter::emit(sched::LaunchOp op) {
                          getBuffers(op.getOutputs()), std::move(scalars),
                          /*geometry=*/std::nullopt, getSites(op), getTypes(op),
                          hasInfinity(op)});
-}
-
-LogicalResult Emitter::addHostArena(int64_t bytes) {
-  const Device &device = sched::getDevice(step);
-  std::optional<uint32_t> space = findHostSpace(device);
-  if (!space)
-    return step.emitError() << bytes << " bytes lie on the host, which device '"
-                            << device.name << "' does not copy from";
-  hostArena = builder.addArena(bytes, *space);
-  return success();
 }
 
 rt::BufferRef Emitter::getScratch(sched::LaunchOp op) const {
@@ -554,8 +542,12 @@ LogicalResult Emitter::emit(int64_t arena, int64_t host) {
     return getKernel(launch).scratchBytes;
   });
   builder.setArena(places.arena);
-  if (host > 0 && failed(addHostArena(host)))
-    return failure();
+  if (host > 0) {
+    FailureOr<uint32_t> arena = addHostArena(step, host, builder);
+    if (failed(arena))
+      return failure();
+    hostArena = *arena;
+  }
   scratch = std::move(places.offsets);
   for (BlockArgument argument : step.getArguments())
     buffers[argument] = builder.argument(argument.getArgNumber());

@@ -13,6 +13,7 @@
 #include "tandem/Analysis/UserLocation.h"
 #include "tandem/Conversion/Emit/CutSums.h"
 #include "tandem/Dialect/NN/NN.h"
+#include "tandem/Dialect/Sched/Host.h"
 #include "tandem/Dialect/Sched/Points.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -79,8 +80,14 @@ private:
   void beginSum(sched::RunOp op);
   void endSum(Operation *op);
   uint32_t getQueue(const rt::Command &command, sched::RunOp op) const;
-  void send(sched::SendOp op);
+  void send(Operation *op);
+  void sendToPoint(sched::SendOp op);
   void receive(sched::ReceiveOp op);
+  uint32_t getCopyQueue(unsigned number);
+  uint32_t beginEarly(Operation *op);
+  uint32_t copyBeside(Value source, Value copy, uint32_t queue, StringRef name);
+  void sendToHost(sched::ToHostOp op);
+  void fetch(sched::FromHostOp op);
   void fill(sched::ZerosOp op);
   void stack(sched::StackOp op);
   void copy(Value value, rt::BufferRef place);
@@ -108,8 +115,11 @@ private:
   std::map<Operation *, Begun> begun;
   /// Where runs began beside which the point receives.
   llvm::DenseMap<Operation *, uint32_t> beginEvents;
-  /// Events of transfers that the queue of computation has not waited for.
+  /// Events of transfers and fetches that the queue of computation has not
+  /// waited for.
   llvm::DenseMap<Value, uint32_t> received;
+  /// Where what waits on the host is there.
+  llvm::DenseMap<Value, uint32_t> sentToHost;
   llvm::MapVector<Operation *, OpenSum> sums;
   /// Behind which run the queue of computation waits for what was sent.
   std::vector<std::pair<int64_t, uint32_t>> sent;
@@ -245,10 +255,8 @@ PointLinker::beginTransfer(OpT op, int64_t from, int64_t to, Value value,
            .tag = int64_t(op.getTag())}};
 }
 
-void PointLinker::send(sched::SendOp op) {
+void PointLinker::sendToPoint(sched::SendOp op) {
   Value value = op.getValue();
-  if (!listed.insert(op).second)
-    return;
   waitFor(value);
   auto [info, transfer] = beginTransfer(op, point, op.getTo(), value,
                                         builder.recordEvent(kCompute));
@@ -259,17 +267,72 @@ void PointLinker::send(sched::SendOp op) {
   waitForSends();
 }
 
+/// Where the run began beside which `op` takes what comes from elsewhere.
+uint32_t PointLinker::beginEarly(Operation *op) {
+  Operation *first = buffers.getFirstRun(op);
+  return first ? beginEvents.at(first) : builder.recordEvent(kCompute);
+}
+
 void PointLinker::receive(sched::ReceiveOp op) {
   Value value = op.getValue();
-  Operation *first = buffers.getFirstRun(op);
-  uint32_t event =
-      first ? beginEvents.at(first) : builder.recordEvent(kCompute);
-  auto [info, transfer] = beginTransfer(op, op.getFrom(), point, value, event);
+  auto [info, transfer] =
+      beginTransfer(op, op.getFrom(), point, value, beginEarly(op));
   if (Origin origin = getOrigin(value); origin.id >= 0)
     info.origins = {{origin.id, 0}};
   uint32_t queue = builder.transferQueue(transfer.from, transfer.to);
   builder.receive(info, transfer, buffers.get(value));
   received[value] = builder.recordEvent(queue);
+}
+
+/// The queue of copies in a direction, if no action has it as well.
+uint32_t PointLinker::getCopyQueue(unsigned number) {
+  std::string name =
+      sched::str(sched::getCopyQueue(function.getContext(), number));
+  const std::vector<rt::Queue> &known = builder.get().queues;
+  auto found = llvm::find_if(
+      known, [&](const rt::Queue &queue) { return queue.name == name; });
+  return found == known.end() ? builder.addQueue(rt::QueueRole::Copy, name)
+                              : found - known.begin();
+}
+
+/// Behind events that its queue has waited for; records that it is done.
+uint32_t PointLinker::copyBeside(Value source, Value copy, uint32_t queue,
+                                 StringRef name) {
+  rt::BufferRef from = buffers.get(source), to = buffers.get(copy);
+  builder.add({.name = name.str(),
+               .location = getUserLocation(copy.getLoc()),
+               .queue = queue,
+               .bytes = 2 * to.bytes},
+              rt::Copy{from, to});
+  return builder.recordEvent(queue);
+}
+
+void PointLinker::sendToHost(sched::ToHostOp op) {
+  waitFor(op.getValue());
+  uint32_t queue = getCopyQueue(sched::kToHostQueue);
+  builder.waitEvent(queue, builder.recordEvent(kCompute));
+  uint32_t event = copyBeside(op.getValue(), op.getCopy(), queue, "to_host");
+  sentToHost[op.getCopy()] = event;
+  sent.push_back(
+      {numRuns + int64_t(unfinished.size()) + buffers.getRuns(op), event});
+  waitForSends();
+}
+
+void PointLinker::fetch(sched::FromHostOp op) {
+  uint32_t queue = getCopyQueue(sched::kFromHostQueue);
+  builder.waitEvent(queue, beginEarly(op));
+  builder.waitEvent(queue, sentToHost.at(op.getValue()));
+  received[op.getCopy()] =
+      copyBeside(op.getValue(), op.getCopy(), queue, "from_host");
+}
+
+/// To another point or to the host.
+void PointLinker::send(Operation *op) {
+  if (!listed.insert(op).second)
+    return;
+  if (auto copy = dyn_cast<sched::ToHostOp>(op))
+    return sendToHost(copy);
+  sendToPoint(cast<sched::SendOp>(op));
 }
 
 void PointLinker::fill(sched::ZerosOp op) {
@@ -501,14 +564,14 @@ void PointLinker::run(const Slice &slice) {
     end(op);
 }
 
-/// The sends that stand directly behind the runs of a group.
-static SmallVector<sched::SendOp>
+/// What stands directly behind the runs of a group and sends.
+static SmallVector<Operation *>
 getSends(Operation *op, const llvm::DenseSet<Operation *> &group) {
   while (group.contains(op))
     op = op->getNextNode();
-  SmallVector<sched::SendOp> sends;
-  for (; isa<sched::SendOp>(op); op = op->getNextNode())
-    sends.push_back(cast<sched::SendOp>(op));
+  SmallVector<Operation *> sends;
+  for (; isa<sched::SendOp, sched::ToHostOp>(op); op = op->getNextNode())
+    sends.push_back(op);
   return sends;
 }
 
@@ -518,12 +581,12 @@ void PointLinker::runGroup(sched::RunOp first) {
   std::vector<Slice> slices = listing.lookup(first);
   for (const Slice &slice : slices)
     unfinished.insert(slice.run);
-  SmallVector<sched::SendOp> sends = getSends(first, unfinished);
+  SmallVector<Operation *> sends = getSends(first, unfinished);
   auto next = sends.begin();
   for (const Slice &slice : slices) {
     run(slice);
     while (next != sends.end() &&
-           !unfinished.contains((*next).getValue().getDefiningOp()))
+           !unfinished.contains((*next)->getOperand(0).getDefiningOp()))
       send(*next++);
   }
 }
@@ -536,20 +599,23 @@ LogicalResult PointLinker::run() {
     if (run.isOfSection())
       lastPass = run;
   for (Operation &op : function.getBody().front().without_terminator()) {
-    auto result =
-        TypeSwitch<Operation *, LogicalResult>(&op)
-            .Case([&](sched::GiveOp own) { return give(own); })
-            .Case([&](sched::RunOp own) {
-              return own.isSum() ? beginSum(own) : runGroup(own), success();
-            })
-            .Case<sched::SendOp>([&](auto own) { return send(own), success(); })
-            .Case<sched::ReceiveOp>(
-                [&](auto own) { return receive(own), success(); })
-            .Case<sched::ZerosOp>(
-                [&](auto own) { return fill(own), success(); })
-            .Case<sched::StackOp>(
-                [&](auto own) { return stack(own), success(); })
-            .Default([](Operation *) { return success(); });
+    auto result = TypeSwitch<Operation *, LogicalResult>(&op)
+                      .Case([&](sched::GiveOp own) { return give(own); })
+                      .Case([&](sched::RunOp own) {
+                        return own.isSum() ? beginSum(own) : runGroup(own),
+                               success();
+                      })
+                      .Case<sched::SendOp, sched::ToHostOp>(
+                          [&](Operation *own) { return send(own), success(); })
+                      .Case<sched::FromHostOp>(
+                          [&](auto own) { return fetch(own), success(); })
+                      .Case<sched::ReceiveOp>(
+                          [&](auto own) { return receive(own), success(); })
+                      .Case<sched::ZerosOp>(
+                          [&](auto own) { return fill(own), success(); })
+                      .Case<sched::StackOp>(
+                          [&](auto own) { return stack(own), success(); })
+                      .Default([](Operation *) { return success(); });
     if (failed(result))
       return failure();
     if (&op == lastPass)

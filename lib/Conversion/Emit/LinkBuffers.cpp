@@ -6,8 +6,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "LinkBuffers.h"
+#include "Declarations.h"
 #include "tandem/Analysis/Bytes.h"
 #include "tandem/Dialect/NN/NN.h"
+#include "tandem/Dialect/Sched/Host.h"
 #include "llvm/Support/MathExtras.h"
 #include <map>
 
@@ -239,7 +241,7 @@ void LinkBuffers::nameResults(sched::RunOp run, const rt::Program &program) {
 class LinkBuffers::Alive {
 public:
   /// `own` is what lives always; `room` a share of the most at once.
-  Alive(ArrayRef<lower::Buffer> buffers, int64_t numPositions, int64_t own,
+  Alive(const LinkBuffers &point, int64_t numPositions, int64_t own,
         double room);
   /// Lets a buffer live until `position`, or from there on; false: there is no
   /// room.
@@ -263,11 +265,12 @@ private:
   double limit;
 };
 
-LinkBuffers::Alive::Alive(ArrayRef<lower::Buffer> buffers, int64_t numPositions,
+LinkBuffers::Alive::Alive(const LinkBuffers &point, int64_t numPositions,
                           int64_t own, double room)
     : alive(numPositions + 1, own), own(own) {
-  for (const lower::Buffer &buffer : buffers)
-    add(buffer.life.first.front(), buffer.life.death.front(), buffer.bytes);
+  for (auto [number, buffer] : llvm::enumerate(point.buffers))
+    if (!point.isOnHost(number))
+      add(buffer.life.first.front(), buffer.life.death.front(), buffer.bytes);
   most = *llvm::max_element(alive);
   limit = (1 + room) * double(most);
 }
@@ -293,6 +296,8 @@ bool LinkBuffers::Alive::prolong(lower::Buffer &buffer, int64_t position) {
 
 bool LinkBuffers::Alive::advance(lower::Buffer &buffer, int64_t position) {
   int64_t &first = buffer.life.first.front();
+  if (position >= first)
+    return true;
   if (!take(position, first - 1, buffer.bytes))
     return false;
   first = position;
@@ -312,17 +317,18 @@ static int64_t getOwnBytes(Block &block) {
 /// A point need not wait at once for what it sends: where there is room, the
 /// source lives until some runs later. An argument lives until its update.
 void LinkBuffers::prolongSends(Block &block, Alive &alive) {
-  std::vector<sched::SendOp> sent;
+  std::vector<Operation *> sent;
   for (Operation &op : block.without_terminator()) {
     int64_t position = positions.lookup(&op).last;
-    if (auto send = dyn_cast<sched::SendOp>(op))
-      sent.push_back(send);
+    if (isa<sched::SendOp, sched::ToHostOp>(op))
+      sent.push_back(&op);
     if (!isa<sched::RunOp>(op))
       continue;
-    llvm::erase_if(sent, [&](sched::SendOp send) {
-      auto found = numbers.find(send.getValue());
+    llvm::erase_if(sent, [&](Operation *send) {
+      Value value = send->getOperand(0);
+      auto found = numbers.find(value);
       if (found == numbers.end()) {
-        bool isUpdated = updaters.lookup(send.getValue()) == &op;
+        bool isUpdated = updaters.lookup(value) == &op;
         runsOfSends[send] += !isUpdated;
         return isUpdated;
       }
@@ -332,27 +338,67 @@ void LinkBuffers::prolongSends(Block &block, Alive &alive) {
   }
 }
 
-/// What is received may come beside earlier passes, where there is room: the
-/// other end may be ahead.
-void LinkBuffers::advanceReceives(Block &block, const Listing &listing,
-                                  Alive &alive) {
-  for (auto receive : block.getOps<sched::ReceiveOp>()) {
-    lower::Buffer &buffer = buffers[numbers.lookup(receive.getValue())];
-    int64_t numRuns = 0;
-    for (Operation *op = receive->getPrevNode();
-         op && numRuns < kRunsOfTransfer; op = op->getPrevNode()) {
-      auto run = dyn_cast<sched::RunOp>(op);
-      if (!run || run.isSum() || !listing.contains(op))
-        continue;
-      if (!run.isOfSection() ||
-          !alive.advance(buffer, positions.lookup(op).first))
-        break;
-      firstRuns[receive] = op;
-      ++numRuns;
+/// The run in front of `op` that what comes from elsewhere may be beside; none
+/// behind which something else stands that it waits for.
+static sched::RunOp findRunBefore(Operation *op, const Listing &listing) {
+  auto fetch = dyn_cast<sched::FromHostOp>(op);
+  Operation *sent = fetch ? fetch.getValue().getDefiningOp() : nullptr;
+  for (op = op->getPrevNode(); op && op != sent; op = op->getPrevNode())
+    if (auto run = dyn_cast<sched::RunOp>(op);
+        run && !run.isSum() && listing.contains(op))
+      return run.isOfSection() ? run : sched::RunOp();
+  return {};
+}
+
+/// What waits on the host is sent one pass later, and fetched one earlier
+/// (Fold3D, section 4.2): copies are beside a run, whatever the point holds.
+void LinkBuffers::spreadHostCopies(Block &block, const Listing &listing) {
+  for (Operation &op : block) {
+    if (isa<sched::ToHostOp>(op)) {
+      Operation *run = op.getNextNode();
+      while (run && !isa<sched::RunOp>(run))
+        run = run->getNextNode();
+      if (run)
+        use(op.getOperand(0), positions.lookup(run).last);
+    }
+    if (!isa<sched::FromHostOp>(op))
+      continue;
+    if (sched::RunOp run = findRunBefore(&op, listing)) {
+      lower::Lifetime &life = buffers[numbers.lookup(op.getResult(0))].life;
+      life.first.front() = positions.lookup(run).first;
+      life.birth.front() = life.first.front() - 1;
     }
   }
+}
+
+/// What is received may come beside earlier passes, where there is room: the
+/// other end may be ahead. So may what waited on the host, if it is there.
+void LinkBuffers::advanceReceives(Block &block, const Listing &listing,
+                                  Alive &alive) {
+  for (Operation &receive : block)
+    if (isa<sched::ReceiveOp, sched::FromHostOp>(receive))
+      advance(&receive, listing, alive);
   for (auto [receive, run] : firstRuns)
     awaited.insert(run);
+}
+
+void LinkBuffers::advance(Operation *receive, const Listing &listing,
+                          Alive &alive) {
+  lower::Buffer &buffer = buffers[numbers.lookup(receive->getResult(0))];
+  auto fetch = dyn_cast<sched::FromHostOp>(receive);
+  Operation *sent = fetch ? fetch.getValue().getDefiningOp() : nullptr;
+  int64_t numRuns = 0;
+  for (Operation *op = receive->getPrevNode();
+       op && op != sent && numRuns < kRunsOfTransfer; op = op->getPrevNode()) {
+    auto run = dyn_cast<sched::RunOp>(op);
+    if (!run || run.isSum() || !listing.contains(op))
+      continue;
+    if (!run.isOfSection() ||
+        !alive.advance(buffer, positions.lookup(op).first))
+      return;
+    firstRuns[receive] = op;
+    ++numRuns;
+  }
 }
 
 /// Places all, with transfers beside runs in this share of what lives at once;
@@ -361,24 +407,47 @@ void LinkBuffers::advanceReceives(Block &block, const Listing &listing,
 /// behind each run, and behind sums where they are read.
 bool LinkBuffers::placeBeside(Block &block, const Listing &listing,
                               int64_t numPositions, double room) {
-  Alive alive(buffers, numPositions, getOwnBytes(block), room);
+  Alive alive(*this, numPositions, getOwnBytes(block), room);
   prolongSends(block, alive);
   advanceReceives(block, listing, alive);
-  std::vector<lower::Clock> clocks;
-  for (int64_t position = 1; position <= numPositions; ++position)
-    clocks.push_back({position});
-  arenaBytes = lower::place(buffers, {clocks});
+  arenaBytes = placeThose(/*areOnHost=*/false, numPositions);
+  hostBytes = placeThose(/*areOnHost=*/true, numPositions);
   return alive.hasRoomFor(arenaBytes);
 }
 
-void LinkBuffers::nameBuffers(rt::ProgramBuilder &builder) {
+/// The bytes of the arena of those on the device, or of those on the host.
+int64_t LinkBuffers::placeThose(bool areOnHost, int64_t numPositions) {
+  std::vector<lower::Clock> clocks;
+  for (int64_t position = 1; position <= numPositions; ++position)
+    clocks.push_back({position});
+  std::vector<lower::Buffer> own;
+  for (auto [number, buffer] : llvm::enumerate(buffers))
+    if (isOnHost(number) == areOnHost)
+      own.push_back(buffer);
+  int64_t bytes = own.empty() ? 0 : lower::place(own, {clocks});
+  auto next = own.begin();
+  for (auto [number, buffer] : llvm::enumerate(buffers))
+    if (isOnHost(number) == areOnHost)
+      buffer = *next++;
+  return bytes;
+}
+
+LogicalResult LinkBuffers::nameBuffers(func::FuncOp function,
+                                       rt::ProgramBuilder &builder) {
   builder.setArena(arenaBytes);
+  FailureOr<uint32_t> host = uint32_t(0);
+  if (!onHost.empty())
+    host = addHostArena(function, hostBytes, builder);
+  if (failed(host))
+    return failure();
   for (auto [value, number] : numbers)
-    refs[value] = builder.arena(buffers[number].offset + shifts.lookup(value),
-                                getBytes(value.getType()));
+    refs[value] =
+        builder.arena(buffers[number].offset + shifts.lookup(value),
+                      getBytes(value.getType()), isOnHost(number) ? *host : 0);
   for (auto &[run, own] : arenas)
     for (int64_t &arena : own)
       arena = buffers[arena].offset;
+  return success();
 }
 
 /// A row is a part of the whole, which a run may have made.
@@ -405,14 +474,20 @@ LogicalResult LinkBuffers::place(func::FuncOp function,
   int64_t numPositions = findPositions(block, listing);
   for (Operation &op : block.without_terminator()) {
     Span span = positions.lookup(&op);
-    for (Value operand : op.getOperands())
+    for (Value operand : op.getOperands()) {
       use(operand, span.last);
+      // Until then the copy is surely done.
+      if (auto fetch = operand.getDefiningOp<sched::FromHostOp>())
+        use(fetch.getValue(), span.last);
+    }
     endSums(&op, span.first - 1);
     if (auto row = dyn_cast<sched::RowOp>(op))
       nameRow(row);
-    if (isa<sched::ZerosOp, sched::ReceiveOp>(op) ||
+    if (isa<sched::ZerosOp, sched::ReceiveOp>(op) || sched::isHostCopy(&op) ||
         (isa<sched::StackOp>(op) && !numbers.contains(op.getResult(0))))
       addValue(op.getResult(0), span);
+    if (isa<sched::ToHostOp>(op))
+      onHost.insert(numbers.lookup(op.getResult(0)));
     auto run = dyn_cast<sched::RunOp>(op);
     if (!run)
       continue;
@@ -424,6 +499,8 @@ LogicalResult LinkBuffers::place(func::FuncOp function,
     for (const rt::Arena &arena : program.rankPrograms[0].arenas)
       own.push_back(addBuffer(arena.bytes, span));
   }
+  if (!isFull)
+    spreadHostCopies(block, listing);
   LinkBuffers apart = *this;
   for (double room : {kRoomOfTransfers, 0.0, -1.0}) {
     if (isFull && room > 0)
@@ -432,8 +509,7 @@ LogicalResult LinkBuffers::place(func::FuncOp function,
     if (placeBeside(block, listing, numPositions, room))
       break;
   }
-  nameBuffers(builder);
-  return success();
+  return nameBuffers(function, builder);
 }
 
 //===----------------------------------------------------------------------===//

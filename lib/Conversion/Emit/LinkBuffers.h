@@ -26,18 +26,23 @@ void visitBuffers(rt::Command &command,
 class LinkBuffers {
 public:
   /// Finds all places in the arena of the current rank program: of values, and
-  /// of the arenas of each run. Transfers may take some room beside runs, but
-  /// not at the peak of a point that is full.
+  /// of the arenas of each run. What waits on the host has an arena there.
+  /// Transfers may take some room beside runs, but not at the peak of a point
+  /// that is full: there copies from and to the host are beside no run.
   mlir::LogicalResult place(mlir::func::FuncOp function,
                             const ActionPrograms &actions,
                             const Listing &listing, bool isFull,
                             rt::ProgramBuilder &builder);
 
   rt::BufferRef get(mlir::Value value) const { return refs.lookup(value); }
-  /// After how many runs the point waits for what `send` sends.
-  int64_t getRuns(sched::SendOp send) const { return runsOfSends.lookup(send); }
-  /// The run beside which `receive` may begin, if it stands before it.
-  mlir::Operation *getFirstRun(sched::ReceiveOp receive) const {
+  /// After how many runs the point waits for what `send` sends, to another
+  /// point or to the host.
+  int64_t getRuns(mlir::Operation *send) const {
+    return runsOfSends.lookup(send);
+  }
+  /// The run beside which `receive`, of another point or of the host, may
+  /// begin, if it stands before it.
+  mlir::Operation *getFirstRun(mlir::Operation *receive) const {
     return firstRuns.lookup(receive);
   }
   /// Whether a receive may begin beside `run`.
@@ -59,12 +64,17 @@ private:
   void use(mlir::Value value, int64_t position);
   void nameResults(sched::RunOp run, const rt::Program &program);
   void endSums(mlir::Operation *reader, int64_t position);
+  void spreadHostCopies(mlir::Block &block, const Listing &listing);
+  void advance(mlir::Operation *receive, const Listing &listing, Alive &alive);
+  bool isOnHost(size_t number) const { return onHost.contains(number); }
+  int64_t placeThose(bool areOnHost, int64_t numPositions);
   bool placeBeside(mlir::Block &block, const Listing &listing,
                    int64_t numPositions, double room);
   void prolongSends(mlir::Block &block, Alive &alive);
   void advanceReceives(mlir::Block &block, const Listing &listing,
                        Alive &alive);
-  void nameBuffers(rt::ProgramBuilder &builder);
+  mlir::LogicalResult nameBuffers(mlir::func::FuncOp function,
+                                  rt::ProgramBuilder &builder);
   void nameRow(sched::RowOp row);
   bool nameInStack(mlir::Value value, Span span);
   bool nameInSource(mlir::OpResult sum, const rt::Program &program);
@@ -79,7 +89,7 @@ private:
   /// Sums that may run on.
   llvm::DenseSet<mlir::Operation *> openSums;
   llvm::DenseMap<mlir::Operation *, int64_t> runsOfSends;
-  /// Of receives that begin early; and all such runs.
+  /// Of receives and fetches that begin early; and all such runs.
   llvm::DenseMap<mlir::Operation *, mlir::Operation *> firstRuns;
   llvm::DenseSet<mlir::Operation *> awaited;
   /// The run that updates an argument.
@@ -88,7 +98,9 @@ private:
   llvm::DenseMap<mlir::Operation *, Span> positions;
   /// Their lives are in positions of the point's function.
   std::vector<lower::Buffer> buffers;
-  int64_t arenaBytes = 0;
+  /// The numbers of those in the host's memory.
+  llvm::DenseSet<unsigned> onHost;
+  int64_t arenaBytes = 0, hostBytes = 0;
 };
 
 /// The buffers of a run in place of the action's own.

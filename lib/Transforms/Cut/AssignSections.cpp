@@ -64,6 +64,8 @@ private:
   void followParameters();
   void findUpdates();
   void placeFetch(Operation &fetch);
+  void followMade();
+  Value waitThere(nn::EitherOp either, int64_t section);
   bool takeSent(Operation &op);
   void findBackward();
   int64_t getKept(Operation &op) const;
@@ -84,6 +86,8 @@ private:
   llvm::DenseSet<Operation *> dependent;
   /// New values of what is stored, and gradients, that the step returns.
   llvm::DenseMap<Value, int64_t> returned;
+  /// What comes back from the host in a section that a value was sent to.
+  llvm::DenseMap<std::pair<Value, int64_t>, Value> fetched;
 };
 
 struct AssignSectionsPass
@@ -309,13 +313,58 @@ void SectionFinder::placeFetch(Operation &fetch) {
   });
 }
 
-/// What an earlier section has sent is held, and not made again with its
-/// parameters. Then nothing is left of the offer.
+/// What waits on the host is sent by the section that makes it.
+void SectionFinder::followMade() {
+  for (auto sent : block.getOps<nn::ToHostOp>())
+    set(*sent.getOperation(), get(sent.getInput()));
+}
+
+/// The copy of `value` that waited on the host, among the sources of a choice.
+static nn::FromHostOp findFetch(nn::EitherOp either, Value value) {
+  for (Value source : either.getSources())
+    if (auto fetch = source.getDefiningOp<nn::FromHostOp>()) {
+      auto sent = fetch.getInput().getDefiningOp<nn::ToHostOp>();
+      if (sent && sent.getInput() == value)
+        return fetch;
+    }
+  return {};
+}
+
+/// What a later section reads of a value: what it was sent, or what waited in
+/// the memory of its own host, if that was offered.
+Value SectionFinder::waitThere(nn::EitherOp either, int64_t section) {
+  Value saved = either.getSources().front();
+  nn::FromHostOp fetch = findFetch(either, saved);
+  if (!fetch)
+    return saved;
+  Value &back = fetched[{saved, section}];
+  OpBuilder builder(either);
+  if (!back) {
+    builder.setInsertionPointAfter(fetch.getInput().getDefiningOp());
+    Operation *sent = builder.clone(*fetch.getInput().getDefiningOp());
+    builder.setInsertionPoint(fetch);
+    Operation *copy = builder.clone(*fetch.getOperation());
+    copy->setOperand(0, sent->getResult(0));
+    set(*sent, section);
+    set(*copy, section);
+    back = copy->getResult(0);
+  }
+  builder.setInsertionPoint(either);
+  auto own = nn::EitherOp::create(builder, either.getLoc(), saved.getType(),
+                                  ValueRange{saved, back});
+  own->setDiscardableAttrs(either->getDiscardableAttrDictionary());
+  set(*own.getOperation(), section);
+  return own;
+}
+
+/// What an earlier section has sent is held, or waits on the host, and is not
+/// made again with its parameters. Then nothing is left of the offer.
 bool SectionFinder::takeSent(Operation &op) {
   if (auto either = dyn_cast<nn::EitherOp>(op)) {
     Value saved = either.getSources().front();
-    if (get(saved) != kNone && getRead(op) > get(saved))
-      op.getResult(0).replaceAllUsesWith(saved);
+    if (int64_t reader = getRead(op);
+        get(saved) != kNone && reader > get(saved))
+      op.getResult(0).replaceAllUsesWith(waitThere(either, reader));
   }
   bool isOffered = isa<nn::EitherOp>(op) || nn::isAgain(&op);
   if (!isOffered || !op.use_empty())
@@ -431,6 +480,7 @@ SectionFinder::run(const llvm::DenseMap<unsigned, int64_t> &named) {
   moveViews();
   for (auto [op, section] : findMoves(block, ops))
     set(*op, section);
+  followMade();
   followParameters();
   findDependent();
   findUpdates();

@@ -15,6 +15,7 @@
 #include "LateOperators.h"
 #include "Flow.h"
 #include "tandem/Analysis/Bytes.h"
+#include "tandem/Dialect/NN/Host.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "llvm/ADT/SetVector.h"
 #include <set>
@@ -30,8 +31,9 @@ static bool isOf(Operation &op, nn::PassKind pass) {
   return nn::getPass(&op) == pass && isa<nn::NNDialect>(op.getDialect());
 }
 
+/// What is sent to the host is sent by the section that has it.
 static bool computesForward(Operation &op) {
-  return isOf(op, nn::PassKind::Forward);
+  return isOf(op, nn::PassKind::Forward) && !isa<nn::ToHostOp>(op);
 }
 
 static bool computesBackward(Operation &op) {
@@ -50,7 +52,7 @@ static std::optional<int64_t>
 findReader(Operation &op, const SectionMap &sections, const SectionMap &late) {
   std::optional<int64_t> first;
   for (Operation *user : op.getUsers()) {
-    if (computesBackward(*user))
+    if (computesBackward(*user) || isa<nn::ToHostOp>(user))
       continue;
     if (!computesForward(*user) || !sections.contains(user))
       return std::nullopt;
@@ -106,7 +108,8 @@ static int64_t countCrossing(Value value, const SectionMap &sections,
     return 0;
   std::set<int64_t> readers;
   for (Operation *user : value.getUsers())
-    if (nn::getPass(user) == nn::getPass(maker) && sections.contains(user))
+    if (nn::getPass(user) == nn::getPass(maker) && sections.contains(user) &&
+        !isa<nn::ToHostOp>(user))
       readers.insert(getSection(user));
   readers.erase(getSection(maker));
   return static_cast<int64_t>(readers.size()) * getBytes(value.getType());

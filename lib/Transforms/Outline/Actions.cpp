@@ -19,12 +19,28 @@
 #include "tandem/Analysis/Gradients.h"
 #include "tandem/Analysis/Loops.h"
 #include "tandem/Analysis/TensorType.h"
+#include "tandem/Dialect/NN/Host.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/SPMD/Host.h"
 
 using namespace mlir;
 using namespace tandem;
 using namespace tandem::spmd;
+
+void tandem::keepWhole(func::FuncOp step, MeshAttr mesh, unsigned axis) {
+  Block &block = step.getBody().front();
+  for (auto fetch :
+       llvm::make_early_inc_range(block.getOps<nn::FromHostOp>())) {
+    Type type = fetch.getResult().getType();
+    if (nn::fetchesArgument(fetch) || getForms(type, mesh)[axis].isAt())
+      continue;
+    auto sent = fetch.getInput().getDefiningOp<nn::ToHostOp>();
+    fetch.replaceAllUsesWith(sent.getInput());
+    fetch.erase();
+    if (sent.use_empty())
+      sent.erase();
+  }
+}
 
 /// Whether `op` is behind the passes: an update, or what is returned alone, as
 /// a loss, which is checked there.
@@ -174,9 +190,11 @@ bool Actions::isIterated(Value value) const {
 }
 
 /// What enters a loop is an input of its readers, and what all iterations make
-/// is put together behind them.
+/// is put together behind them. What waits on the host is copied between
+/// actions.
 bool Actions::isBoundary(Operation *op) const {
-  return isa<TransferOp, BroadcastOp, EnterOp, CollectOp>(op);
+  bool copies = nn::isHostCopy(op) && !nn::fetchesArgument(op);
+  return copies || isa<TransferOp, BroadcastOp, EnterOp, CollectOp>(op);
 }
 
 /// Whether each action that reads it makes it.

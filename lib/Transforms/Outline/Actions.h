@@ -56,6 +56,10 @@ struct Action {
 void reuseEarlierLoops(mlir::func::FuncOp step, spmd::MeshAttr mesh,
                        unsigned axis);
 
+/// What all points have is made where it is read: nothing of it waits on the
+/// host.
+void keepWhole(mlir::func::FuncOp step, spmd::MeshAttr mesh, unsigned axis);
+
 /// The actions of a localized step.
 class Actions {
 public:
@@ -66,8 +70,8 @@ public:
   int64_t getPoint(mlir::Value value) const;
   /// Whether each microbatch has a value of its own.
   bool isIterated(mlir::Value value) const;
-  /// Whether `op` gives a value to other points, or is theirs alone in part:
-  /// it is in no action.
+  /// Whether `op` gives a value to other points, to loops or to the host, or
+  /// takes it from there: it is in no action.
   bool isBoundary(mlir::Operation *op) const;
   /// Of section, letter, loop; null if there is none. The last loop has F, FA,
   /// I and W, and S behind them, others F and B.

@@ -6,7 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // All points are written at once, an action each in turn, as soon as what it
-// reads is there; what it makes for another point is sent at once. So the
+// reads is there; what it makes for another point, or for the host, is sent at
+// once, and what waited on the host is fetched in front of its reader. So the
 // functions are parts of one order in which all can run, even if no transfer is
 // buffered.
 //
@@ -16,7 +17,9 @@
 #include "PointOrder.h"
 #include "mlir/IR/Builders.h"
 #include "tandem/Analysis/StepBody.h"
+#include "tandem/Dialect/NN/Host.h"
 #include "tandem/Dialect/NN/NN.h"
+#include "tandem/Dialect/Sched/Host.h"
 #include "tandem/Dialect/Sched/Points.h"
 #include "tandem/Transforms/Outline/Outline.h"
 #include <map>
@@ -97,6 +100,7 @@ private:
   void record(int64_t point, const Item &item, sched::RunOp run);
   void sendMade(int64_t point, const Item &item);
   void send(Operation *op, int64_t point, int64_t to, int64_t microbatch);
+  void sendToHost(Operation *op, int64_t point, int64_t microbatch);
   void sendAll(Value value, int64_t point, int64_t microbatch);
   LogicalResult giveResults();
   LogicalResult reportWaiting();
@@ -265,6 +269,13 @@ Value PointsWriter::find(int64_t point, Value value, int64_t microbatch) {
   if (!maker)
     return nullptr;
   builder.setInsertionPoint(own.function.getBody().front().getTerminator());
+  if (auto fetch = dyn_cast<nn::FromHostOp>(maker)) {
+    Value sent = find(point, fetch.getInput(), microbatch);
+    if (!sent)
+      return nullptr;
+    return own.values[key] = sched::FromHostOp::create(builder, maker->getLoc(),
+                                                       sent.getType(), sent);
+  }
   if (isa<EnterOp>(maker)) {
     Value whole = find(point, maker->getOperand(0), -1);
     if (!whole)
@@ -344,8 +355,17 @@ void PointsWriter::send(Operation *op, int64_t point, int64_t to,
   sendAll(op->getResult(0), to, microbatch);
 }
 
+void PointsWriter::sendToHost(Operation *op, int64_t point,
+                              int64_t microbatch) {
+  Value value = find(point, op->getOperand(0), microbatch);
+  builder.setInsertionPoint(
+      points[point].function.getBody().front().getTerminator());
+  points[point].values[getKey(op->getResult(0), microbatch)] =
+      sched::ToHostOp::create(builder, op->getLoc(), value.getType(), value);
+}
+
 /// Sends `value`, which `point` has now, to all points that want it, and so its
-/// rows and what is put together of it.
+/// rows and what is put together of it; and to the host, if it waits there.
 void PointsWriter::sendAll(Value value, int64_t point, int64_t microbatch) {
   for (Operation *user : value.getUsers()) {
     if (isa<CollectOp>(user) && find(point, user->getResult(0), -1))
@@ -353,6 +373,8 @@ void PointsWriter::sendAll(Value value, int64_t point, int64_t microbatch) {
     if (isa<EnterOp>(user))
       for (int64_t row = 0; row < count; ++row)
         sendAll(user->getResult(0), point, row);
+    if (isa<nn::ToHostOp>(user))
+      sendToHost(user, point, microbatch);
     if (auto transfer = dyn_cast<TransferOp>(user))
       if (int64_t(transfer.getFrom()) == point)
         send(user, point, transfer.getTo(), microbatch);
@@ -647,6 +669,7 @@ LogicalResult OutlineActionsPass::run() {
   auto made = makePointOrder(step, mesh.getSize(*axis), count, source);
   if (failed(made))
     return failure();
+  keepWhole(step, mesh, *axis);
   if (orders::runsForwardFirst(*made))
     reuseEarlierLoops(step, mesh, *axis);
   Actions actions(step, mesh, *axis);

@@ -249,20 +249,6 @@ LogicalResult PinApplier::pinStored() {
 // What lies on the host
 //===----------------------------------------------------------------------===//
 
-/// What keeps values of the module from the host's memory: stored ones, or
-/// those that wait there within a step.
-static std::string findHostObstacle(func::FuncOp step, bool isStored) {
-  auto module = step->getParentOfType<ModuleOp>();
-  const Device &device = sched::getDevice(module);
-  if (!findHostSpace(device))
-    return "device '" + std::string(device.name) +
-           "' does not copy from the host";
-  if (!isStored && module->hasAttr(kPipeAttrName))
-    return "values of a pipeline do not wait on the host, expected a mesh "
-           "without points or a pin on states of the optimizer";
-  return "";
-}
-
 /// The stage `import` has put copies in front of their readers.
 LogicalResult PinApplier::pinParameters(StringRef glob) {
   bool isFound = false;
@@ -292,9 +278,10 @@ LogicalResult PinApplier::pinHost() {
   StringRef glob = pin.glob;
   bool isOfParameters = glob.consume_front(kParameterPin),
        asks = asksToSend(graph.step, pin.glob + ":host");
-  if (std::string obstacle = findHostObstacle(graph.step, !asks);
-      !obstacle.empty())
-    return emitError() << ": " << obstacle;
+  const Device &device = sched::getDevice(graph.step);
+  if (!findHostSpace(device))
+    return emitError() << ": device '" << device.name
+                       << "' does not copy from the host";
   if (isOfParameters && failed(pinParameters(glob)))
     return failure();
   for (auto [index, node] : llvm::enumerate(graph.arguments))

@@ -7,6 +7,8 @@
 
 #include "PlanFile.h"
 #include "tandem/Support/TextFile.h"
+#include "tandem/Transforms/Plan/HostClaims.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 #include <cmath>
 
@@ -76,6 +78,16 @@ static std::string checkEnd(ArrayRef<PlanFile::Line> lines) {
   return "has " + number + " lines before its end, but that says " +
          std::to_string(said) + "; if none is missing, change it to 'end " +
          number + "'";
+}
+
+/// All but the first one, without comments and empty ones.
+static std::vector<PlanFile::Line> splitLines(StringRef text) {
+  std::vector<PlanFile::Line> lines;
+  unsigned number = 0;
+  for (StringRef line : llvm::split(text, '\n'))
+    if (number++ > 0 && !line.trim().empty() && !line.trim().starts_with("#"))
+      lines.push_back({number, line.trim().str()});
+  return lines;
 }
 
 static bool parseText(StringRef text, std::string &result) {
@@ -160,20 +172,16 @@ LogicalResult FileReader::readLine(StringRef line, unsigned number) {
 }
 
 FailureOr<PlanFile> FileReader::run(StringRef text) {
-  SmallVector<StringRef> all;
-  text.split(all, '\n');
-  if (!all.front().starts_with("tandem-plan "))
+  StringRef first = text.split('\n').first;
+  if (!first.starts_with("tandem-plan "))
     return emitError() << " is no plan, expected a first line '" << kHeader
                        << "'";
-  if (all.front().trim() != kHeader)
-    return emitError() << " begins with '" << all.front().trim().take_front(40)
+  if (first.trim() != kHeader)
+    return emitError() << " begins with '" << first.trim().take_front(40)
                        << "', expected '" << kHeader
                        << "', which names its graph by another hash; make the "
                           "plan again";
-  std::vector<PlanFile::Line> lines;
-  for (auto [index, line] : llvm::enumerate(all))
-    if (index > 0 && !line.trim().empty() && !line.trim().starts_with("#"))
-      lines.push_back({unsigned(index) + 1, line.trim().str()});
+  std::vector<PlanFile::Line> lines = splitLines(text);
   if (std::string error = checkEnd(lines); !error.empty())
     return emitError() << " " << error;
   lines.pop_back();
@@ -229,6 +237,29 @@ FailureOr<PlanFile> tandem::plan::readPlanFile(const StepGraph &graph,
     return FileReader(graph, path).run(*text);
   return emitError(graph.getLoc())
          << "cannot read the plan file '" << path << "': " << why;
+}
+
+/// Of `operator 17 nn.either: host 2`.
+static bool takesFromHost(StringRef line) {
+  return line.consume_front("operator ") &&
+         line.split(' ').second.starts_with(
+             (nn::EitherOp::getOperationName() + ": " + kHost + " ").str());
+}
+
+HostClaims tandem::readHostClaims(const std::string &path) {
+  HostClaims claims;
+  Decisions decisions;
+  std::string why;
+  auto text = path.empty() ? std::nullopt : readTextFile(path, why);
+  for (const auto &[number, line] : splitLines(text.value_or(""))) {
+    auto [word, rest] = StringRef(line).split(' ');
+    parseClaim(word, rest.trim(), decisions);
+    claims.sendsValues |= takesFromHost(line);
+  }
+  for (StringRef pin : llvm::split(decisions.pins, ';'))
+    if (!pin.trim().empty())
+      claims.pins.push_back(pin.trim().str());
+  return claims;
 }
 
 //===----------------------------------------------------------------------===//

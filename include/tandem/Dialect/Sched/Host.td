@@ -24,6 +24,9 @@ def Sched_FromHostOp : Sched_HostCopyOp<"from_host"> {
     argument with `spmd.host`, or the result of a `sched.to_host`. An update may write
     its result into the buffer of the copy.
 
+    In the function of a point of a pipeline, from `outline` on, it stands between
+    runs, in front of the first one that reads a value that waits there.
+
     ```mlir
     %m, %e = sched.step on copy stage 3 strand 0 {
       %r = sched.from_host %moment : tensor<64xf32>
@@ -38,7 +41,8 @@ def Sched_ToHostOp : Sched_HostCopyOp<"to_host"> {
   let description = [{
     Lives from `schedule` on, in a step of the second queue that copies. The step returns
     the copy. It is the new value of an argument with `spmd.host` and lies there, or it
-    waits there for a `sched.from_host`.
+    waits there for a `sched.from_host`. In the function of a point of a pipeline it
+    stands behind the run that makes the value, from `outline` on.
   }];
 }
 

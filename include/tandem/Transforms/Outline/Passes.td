@@ -37,6 +37,10 @@ def OutlineActionsPass : Pass<"tandem-outline-actions", "::mlir::ModuleOp"> {
     microbatches, so all have equal bits: W waits for its turn. An order that cannot run is an
     error with the row and the entry.
 
+    What waits on the host is in no action: the function of the point sends it
+    (`sched.to_host`) behind the action that makes it, and fetches it
+    (`sched.from_host`) in front of the first one that reads it.
+
     Where all forward passes come first, the last loop reads what earlier loops make in the same
     microbatch, in place of making it again: so a forward pass that a sum over all
     microbatches interrupts goes on where it stopped.
