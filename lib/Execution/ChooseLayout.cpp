@@ -468,7 +468,7 @@ CompileOptions Chooser::getOptions(const Candidate &candidate) const {
   if (double seconds = getSeconds(candidate); seconds > 0)
     own.searchTimeLimit = seconds;
   own.usesCache = own.timeline = own.explain = false;
-  own.triesSumPieces = false; // of each layout
+  own.triesSizes = false; // of each layout
   if (own.mesh.find("pipe=") == std::string::npos)
     own.sumPiece = -1; // of a pipeline
   own.stopAfter.clear();

@@ -264,6 +264,8 @@ LogicalResult Compilation::runPlan(const Stage &stage) {
 LogicalResult Compilation::runStage(const Stage &stage) {
   StageTimer timer(result, stage.name);
   tell(stage.name);
+  if (stage.name == "schedule")
+    chooseBucket();
   if (failed(stage.name == "plan" ? runPlan(stage) : runPasses(stage)))
     return fail("stage " + stage.name + " failed");
   keepIR(stage.name);
@@ -328,7 +330,7 @@ LogicalResult Compilation::cutSums(ArrayRef<int64_t> limits) {
     sumPiece.reset();
   if (!hasSums(program))
     return success();
-  if (bytes < 0 && options.triesSumPieces && !unordered.isWeighed) {
+  if (bytes < 0 && options.triesSizes && !unordered.isWeighed) {
     std::string why;
     sumPiece = chooseSumPiece(
         program, options.cluster, [this] { return endsSearch(); },
@@ -356,6 +358,78 @@ void Compilation::tellSumPiece() {
     result.explanation += "\n" + sumPiece->why + "\n";
   if (StringRef(result.plan).contains("\naccumulate "))
     result.plan = addSumPiece(result.plan, sumPiece->bytes);
+}
+
+//===----------------------------------------------------------------------===//
+// Buckets
+//===----------------------------------------------------------------------===//
+
+/// Bytes over the limit of the rank that exceeds its own most; 0: all fit.
+int64_t Compilation::countExcess(const EmittedProgram &emitted,
+                                 ArrayRef<int64_t> limits) const {
+  int64_t excess = 0;
+  for (auto [rank, limit] : llvm::enumerate(limits))
+    excess = std::max(excess, rt::heldBytes(emitted.program, rank) - limit);
+  ModuleOp planned = module.get();
+  auto limit = getInteger(planned, spmd::kMemoryAttrName);
+  return limit && !pipe ? std::max<int64_t>(0, emitted.heldBytes - *limit)
+                        : excess;
+}
+
+/// Schedules and lowers the step with this size, and simulates it.
+LogicalResult Compilation::weighBucket(ModuleOp duplexed, BucketTrial &trial) {
+  module = duplexed.clone();
+  ofStages.bucket = trial.bytes;
+  ofStages.largestFirst = trial.largestFirst;
+  for (const Stage *stage = findStage("schedule"); stage != getStages().end();
+       ++stage)
+    if (failed(runPasses(*stage)))
+      return failure();
+  FailureOr<std::vector<int64_t>> limits = getLimitsOfPipe();
+  if (failed(limits))
+    return failure();
+  EmitOptions emitOptions;
+  emitOptions.limits = *limits;
+  emitOptions.namesKernels = true;
+  FailureOr<EmittedProgram> emitted = emitProgram(*module, emitOptions);
+  if (failed(emitted))
+    return failure();
+  auto report = simulateProgram(emitted->bytes, options.cluster, {});
+  if (!report.ok())
+    return failure();
+  trial.seconds = report->seconds;
+  trial.excess = countExcess(*emitted, *limits);
+  return success();
+}
+
+/// In front of the stage schedule. What a trial reports the stage will report,
+/// too. All orders of a pipeline have the size of the first one.
+void Compilation::chooseBucket() {
+  if (options.bucket >= 0 || !options.triesSizes || unordered.isWeighed)
+    return;
+  bucket.reset();
+  int64_t stored = countStored(*module);
+  if (stored == 0)
+    return;
+  ScopedDiagnosticHandler silent(context.get(),
+                                 [](Diagnostic &) { return success(); });
+  std::string before = error;
+  OwningOpRef<ModuleOp> duplexed = std::move(module);
+  bucket = tandem::chooseBucket(
+      stored, [&](BucketTrial &trial) { return weighBucket(*duplexed, trial); },
+      [this] { return endsSearch(); });
+  module = std::move(duplexed);
+  error = before;
+  ofStages.bucket = bucket ? bucket->best.bytes : -1;
+  ofStages.largestFirst = bucket && bucket->best.largestFirst;
+}
+
+void Compilation::tellBucket() {
+  if (!bucket)
+    return;
+  result.remarks.push_back("remark: " + bucket->why);
+  if (!result.explanation.empty())
+    result.explanation += "\n" + bucket->why + "\n";
 }
 
 /// How long a step of the Program takes.
@@ -388,6 +462,7 @@ FailureOr<bool> Compilation::compileFrom(const Stage *first) {
   if (failed(isDone) || !*isDone)
     return isDone;
   tellSumPiece();
+  tellBucket();
   return failed(addTimeline()) ? FailureOr<bool>(failure()) : true;
 }
 

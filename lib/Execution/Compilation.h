@@ -13,6 +13,7 @@
 #ifndef TANDEM_LIB_EXECUTION_COMPILATION_H
 #define TANDEM_LIB_EXECUTION_COMPILATION_H
 
+#include "Buckets.h"
 #include "ChooseLayout.h"
 #include "HostLimit.h"
 #include "OrderProblem.h"
@@ -22,6 +23,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "tandem/Conversion/Emit/Emit.h"
 #include "tandem/Execution/Compile.h"
 #include "tandem/Pipelines/Pipelines.h"
 #include "tandem/Prediction/Prediction.h"
@@ -127,6 +129,11 @@ private:
   mlir::LogicalResult outline();
   mlir::LogicalResult cutSums(llvm::ArrayRef<int64_t> limits);
   void tellSumPiece();
+  int64_t countExcess(const EmittedProgram &emitted,
+                      llvm::ArrayRef<int64_t> limits) const;
+  mlir::LogicalResult weighBucket(mlir::ModuleOp duplexed, BucketTrial &trial);
+  void chooseBucket();
+  void tellBucket();
   mlir::FailureOr<SimulationReport> simulate();
   mlir::FailureOr<bool> searchOrder();
   mlir::FailureOr<bool> tryOrder(const orders::Order &order);
@@ -166,6 +173,7 @@ private:
   int64_t getNextRung();
   int64_t getNextLimit();
   std::string describeHeld() const;
+  std::string describeBuckets() const;
   void keepIR(llvm::StringRef stage);
   std::string getPlace(mlir::Location location) const;
   void diagnose(mlir::Diagnostic &diagnostic);
@@ -177,6 +185,8 @@ private:
   std::optional<Pipe> pipe;
   /// Of a pipeline's Program, where a size was chosen.
   std::optional<SumPiece> sumPiece;
+  /// Of updates on the host, where a size was chosen.
+  std::optional<BucketChoice> bucket;
   CompiledProgram &result;
   mlir::DialectRegistry registry;
   std::unique_ptr<mlir::MLIRContext> context;

@@ -198,13 +198,28 @@ FailureOr<bool> Compilation::planLess() {
   return false;
 }
 
+/// Where it is the buckets of updates on the host that do not fit, one line.
+std::string Compilation::describeBuckets() const {
+  int64_t bytes = 2 * countLargestBucket(program),
+          room = repeats.limit - (repeats.held - bytes);
+  if (bytes == 0 || room < 0)
+    return "";
+  return "buckets of updates on the host take " + printByteSize(bytes) +
+         " on each rank, two at a time, and " + printByteSize(room) +
+         " are free beside what else it holds: expected a bucket of at most " +
+         printByteSize(room / 2) + ", or memory of at least " +
+         printByteSize(repeats.held);
+}
+
 /// Where an offer to make values again is of no use, this is what is said.
 LogicalResult Compilation::failTooLarge() {
   recompute.lacksMemory = true;
   std::string tries =
       repeats.count ? " after " + std::to_string(repeats.count) + " repeats"
                     : "";
-  if (pipe)
+  if (std::string line = describeBuckets(); !line.empty())
+    (void)fail(line);
+  else if (pipe)
     (void)fail(repeats.excess +
                "; expected more memory, more points, a search, or another cut "
                "or order");

@@ -19,6 +19,8 @@ const std::vector<OptionInfo> &getOptionTable() {
   TANDEM_ROW("accumulate", MEMBER, __VA_ARGS__)
 #define TANDEM_PLAN_OPTION(TYPE, MEMBER, DEFAULT, ...)                         \
   TANDEM_ROW("plan", MEMBER, __VA_ARGS__)
+#define TANDEM_SCHEDULE_OPTION(TYPE, MEMBER, DEFAULT, ...)                     \
+  TANDEM_ROW("schedule", MEMBER, __VA_ARGS__)
 #define TANDEM_COMPILER_OPTION(TYPE, MEMBER, DEFAULT, ...)                     \
   TANDEM_ROW("compiler", MEMBER, __VA_ARGS__)
 #define TANDEM_STEP_OPTION(DEFAULT, ...)                                       \

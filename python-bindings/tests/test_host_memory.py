@@ -170,6 +170,42 @@ def test_what_does_not_work_is_said():
         compiled(pins=[tandem.pin("parameter:none*", "host")])
 
 
+def stages_of(step):
+    """The copies from the host of each stage."""
+    stages = {}
+    for line in str(step.program).splitlines():
+        if "copy 'from_host'" in line:
+            stages.setdefault(re.search(r"stage (\d+)", line)[1], []).append(line)
+    return stages
+
+
+def test_the_predicted_step_chooses_the_bucket():
+    step, batches = compiled(**HOW["zero"], **ON_HOST)
+    said = "\n".join(step.compiled.remarks)
+    assert re.search(r"walk over buckets of at most .*: a step is predicted to take", said)
+    whole, _ = compiled(**HOW["zero"], **ON_HOST, bucket="1GB")
+    small, _ = compiled(**HOW["zero"], **ON_HOST, bucket=1)
+    assert len(stages_of(whole)) < len(stages_of(small))
+    for batch in batches:
+        assert step(batch) == whole(batch) == small(batch)
+    assert_same(step, whole)
+    assert_same(step, small)
+
+
+def test_a_bucket_that_is_larger_than_what_is_free_is_said():
+    held = compiled(**ON_HOST, bucket=1)[0].program.held_bytes(0) + 256
+    with pytest.raises(
+        tandem.CompileError,
+        match=r"buckets of updates on the host take .* are free .*: expected a bucket of at most",
+    ):
+        compiled(**ON_HOST, bucket="1GB", memory=held)
+    with pytest.raises(
+        tandem.CompileError,
+        match=r"the bucket of 'exp_avg.*weight' on the host takes .* are free beside",
+    ):
+        compiled(**ON_HOST, memory=held - 512, search="tandem")
+
+
 def test_a_plan_to_start_from_says_what_it_stores(tmp_path):
     how = dict(mesh="data=2", search="tandem")
     step, _ = compiled(**how, **STORED)

@@ -33,9 +33,10 @@ struct CompileOptions : Options {
   /// explanation searches, the second one the process. For tools: the handler
   /// of the process is replaced while plans are made.
   bool takesInterrupts = false;
-  /// Whether pieces of gradient sums are tried, where no size is given; else
-  /// sums are whole.
-  bool triesSumPieces = true;
+  /// Whether sizes are tried of pieces of gradient sums, and of buckets of
+  /// updates on the host, that are not given; else sums are whole, and a bucket
+  /// has a share.
+  bool triesSizes = true;
   /// Asked while a search goes on, between passes and between kernels, by the
   /// thread that compiles; true ends the compilation with an error. Empty:
   /// nobody asks.

@@ -576,7 +576,7 @@ static void copyKernels(ModuleOp module, ModuleOp kernels,
   });
 }
 
-/// Of a simulated device kernels have names, and no code.
+/// Of what is simulated alone kernels have names, and no code.
 static CompiledKernels nameKernels(ArrayRef<ModuleOp> lowered) {
   CompiledKernels kernels;
   for (ModuleOp module : lowered)
@@ -589,10 +589,12 @@ static CompiledKernels nameKernels(ArrayRef<ModuleOp> lowered) {
 
 /// The kernels of all `lowered` modules as one code object, so that those with
 /// the same text are in the Program once.
-static FailureOr<CompiledKernels>
-compile(ModuleOp module, ArrayRef<ModuleOp> lowered, KernelOptions options) {
-  if (!hasCode(sched::getDevice(module)))
+static FailureOr<CompiledKernels> compile(ModuleOp module,
+                                          ArrayRef<ModuleOp> lowered,
+                                          const EmitOptions &emitOptions) {
+  if (emitOptions.namesKernels || !hasCode(sched::getDevice(module)))
     return nameKernels(lowered);
+  KernelOptions options = emitOptions.kernels;
   OwningOpRef<ModuleOp> kernels = ModuleOp::create(module.getLoc());
   (*kernels)->setDiscardableAttrs(module->getDiscardableAttrDictionary());
   for (ModuleOp each : lowered)
@@ -663,7 +665,7 @@ getMemorySpaces(const Device &device, const rt::Program &program) {
 static void addMachine(const Device &device, const CompiledKernels &kernels,
                        rt::ProgramBuilder &builder) {
   builder.setTarget(getTarget(kernels, device));
-  if (!kernels.object.empty() || !hasCode(device))
+  if (!kernels.object.empty() || !kernels.kernels.empty() || !hasCode(device))
     builder.addCodeObject(
         "kernels", rt::Bytes(kernels.object.begin(), kernels.object.end()),
         kernels.kind);
@@ -745,8 +747,7 @@ FailureOr<EmittedProgram> emitProgram(ModuleOp module,
            << pipe.getValue()
            << "', but no actions: --tandem-place-sections and "
               "--tandem-outline-actions make them, as tandem-compile does";
-  FailureOr<CompiledKernels> kernels =
-      compile(module, lowered, options.kernels);
+  FailureOr<CompiledKernels> kernels = compile(module, lowered, options);
   if (failed(kernels))
     return failure();
   auto builder = buildProgram(module, lowered, *kernels, {});

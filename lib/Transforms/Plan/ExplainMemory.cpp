@@ -30,6 +30,8 @@ struct Held {
 
 struct HeldList {
   std::vector<Held> all;
+  /// The largest bucket of an update on the host, and what it updates.
+  Held bucket = {0, ""};
   /// Of parameters and states.
   int64_t stored = 0;
 
@@ -143,9 +145,19 @@ static bool isStored(const cost::TensorIndex &index, const Holding &holding) {
              cost::Operator::Kind::Resident;
 }
 
+/// Keeps in mind what an operator holds of what it updates on the host.
+static void noteBucket(const Holding &holding, ArrayRef<std::string> updated,
+                       Held &bucket) {
+  if (holding.kind == Holding::Kind::Workspace &&
+      holding.index < updated.size() && !updated[holding.index].empty() &&
+      holding.bytes > bucket.bytes)
+    bucket = {holding.bytes, updated[holding.index]};
+}
+
 /// What a plan holds in the stage of its peak.
 static HeldList listPeak(const cost::SearchProblem &problem,
-                         const cost::Plan &plan) {
+                         const cost::Plan &plan,
+                         ArrayRef<std::string> updated) {
   cost::ChangeTable table(problem);
   std::string error;
   auto report = cost::cost(problem, plan, table, error);
@@ -158,21 +170,40 @@ static HeldList listPeak(const cost::SearchProblem &problem,
     return {};
   cost::TensorIndex index(problem);
   HeldList held;
-  for (const Holding &holding : *holdings)
+  for (const Holding &holding : *holdings) {
     held.add({holding.bytes, describe(index, holding)},
              isStored(index, holding));
+    noteBucket(holding, updated, held.bucket);
+  }
   return held;
 }
 
 std::string tandem::plan::listLargestAtPeak(const cost::SearchProblem &problem,
                                             const cost::Plan &plan) {
-  return listLargest(listPeak(problem, plan));
+  return listLargest(listPeak(problem, plan, {}));
+}
+
+/// One line, if all but the bucket of an update on the host fits.
+static std::string explainBucket(const Held &bucket, int64_t bytes,
+                                 int64_t limit) {
+  int64_t room = limit - (bytes - bucket.bytes);
+  if (bucket.bytes == 0 || room < 0)
+    return "";
+  return "the bucket of '" + bucket.text + "' on the host takes " +
+         printByteSize(bucket.bytes) +
+         " on each rank, with that copied beside it, and " +
+         printByteSize(room) +
+         " are free beside what else is held: try memory of " +
+         printByteSize(bytes) + ", more devices, or no pin 'host' on it";
 }
 
 std::string tandem::plan::explainTooLarge(const cost::SearchProblem &problem,
-                                          const cost::Plan &plan) {
+                                          const cost::Plan &plan,
+                                          ArrayRef<std::string> updated) {
+  HeldList held = listPeak(problem, plan, updated);
+  std::string line = explainBucket(held.bucket, plan.peak, problem.memoryLimit);
   return "holds " + compareWithLimit(plan.peak, problem.memoryLimit) +
-         listLargestAtPeak(problem, plan);
+         (line.empty() ? listLargest(held) : ": " + line);
 }
 
 //===----------------------------------------------------------------------===//
@@ -188,12 +219,16 @@ static std::string describeNeed(const search::SearchResult &result) {
 }
 
 std::string tandem::plan::explainNoPlan(const cost::SearchProblem &problem,
-                                        const search::SearchResult &result) {
+                                        const search::SearchResult &result,
+                                        ArrayRef<std::string> updated) {
   int64_t bytes = std::max(result.leastBytes, result.smallestPeak);
   if (!result.lacksMemory || bytes == 0)
     return result.error;
-  HeldList held = result.smallest ? listPeak(problem, *result.smallest)
+  HeldList held = result.smallest ? listPeak(problem, *result.smallest, updated)
                                   : listLeast(problem);
+  if (std::string line = explainBucket(held.bucket, bytes, problem.memoryLimit);
+      !line.empty())
+    return line;
   return describeNeed(result) + compareWithLimit(bytes, problem.memoryLimit) +
          listLargest(held) + suggest(held, bytes);
 }

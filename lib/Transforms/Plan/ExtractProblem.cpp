@@ -394,6 +394,16 @@ FailureOr<unsigned> Extractor::getSet(unsigned index, SignatureMaker &maker) {
   return madeSets[made];
 }
 
+/// An argument on the host that a group updates, by its name; or nothing.
+static std::string findUpdated(const StepGraph &graph,
+                               const OperatorGroup &group) {
+  for (unsigned value : group.inputs)
+    if (group.pass == PassKind::Update && graph.values[value].isOnHost &&
+        graph.values[value].producer < 0)
+      return graph.arguments[graph.values[value].index].name.str();
+  return "";
+}
+
 LogicalResult Extractor::addGroup(unsigned index, SignatureMaker &maker) {
   const OperatorGroup &group = graph.getGroups().groups[index];
   FailureOr<unsigned> set = getSet(index, maker);
@@ -417,6 +427,8 @@ LogicalResult Extractor::addGroup(unsigned index, SignatureMaker &maker) {
   op.operands = std::move(operands);
   op.results = std::move(results);
   op.isAgain = makesAgain(graph, group);
+  result->updated.resize(problem.operators.size());
+  result->updated.back() = findUpdated(graph, group);
   addLocations(group, op);
   return success();
 }

@@ -36,6 +36,9 @@ struct Extraction {
   std::vector<int> tensors;
   /// The members' choices, by signature set; empty for arguments and results.
   std::vector<std::vector<std::vector<GroupSignatures::MemberChoices>>> choices;
+  /// Of each operator that updates what lies on the host, what that is; else
+  /// empty.
+  std::vector<std::string> updated;
   /// The members' sources, by signature set; empty where nobody chooses.
   std::vector<std::vector<std::vector<uint8_t>>> sources;
 };

@@ -267,7 +267,8 @@ FailureOr<cost::Plan> Planner::find() {
   options.exchange.result->lacksMemory |= result.lacksMemory;
   isInfeasible = result.isInfeasible;
   if (!result.plan)
-    return emitError() << "no plan: " << explainNoPlan(problem, result);
+    return emitError() << "no plan: "
+                       << explainNoPlan(problem, result, extraction->updated);
   std::string error;
   if (!search::verifyPlan(problem, *result.plan, error))
     return emitError() << "the search '" << name
@@ -313,7 +314,8 @@ LogicalResult Planner::checkPeak(const cost::Plan &plan, StringRef name) {
   options.exchange.result->lacksMemory = true;
   if (options.memory >= 0)
     return emitError() << name << ": the plan "
-                       << explainTooLarge(extraction->problem, plan)
+                       << explainTooLarge(extraction->problem, plan,
+                                          extraction->updated)
                        << "; expected memory of at least "
                        << printByteSize(plan.peak)
                        << ", or a search for a plan that fits";
@@ -373,7 +375,7 @@ search::SearchResult Planner::chooseSources(const cost::Plan &preset) {
     ofSearch.starts.push_back(std::move(*start));
   search::SearchResult result = search::searchTandem(problem, ofSearch);
   if (!result.plan)
-    result.error = explainNoPlan(problem, result);
+    result.error = explainNoPlan(problem, result, extraction->updated);
   for (std::optional<cost::Plan> *plan : {&result.plan, &result.smallest}) {
     if (!*plan)
       continue;

@@ -25,11 +25,15 @@ using namespace mlir;
 using namespace tandem;
 using namespace tandem::spmd;
 
+/// Where no size is given, a bucket has this share of all bytes on the host.
+static constexpr int64_t kShares = 64;
+
 namespace {
 /// Cuts stages into buckets: stages of their own in the end.
 class BucketFormer {
 public:
-  BucketFormer(func::FuncOp step, unsigned buckets);
+  /// A negative `limit` is a share of what lies on the host.
+  BucketFormer(func::FuncOp step, int64_t limit, bool largestFirst);
   void run();
 
 private:
@@ -56,7 +60,8 @@ private:
 
   func::FuncOp step;
   Block &block;
-  int64_t limit = 1; ///< Bytes of a bucket.
+  int64_t limit; ///< Bytes of a bucket.
+  bool largestFirst;
   /// Of each stage, by the parameter that arguments on the host belong to: what
   /// reads them there, and their bytes.
   struct Owner {
@@ -79,18 +84,20 @@ struct FormBucketsPass
   using StepPass::StepPass;
   LogicalResult runOnStep(func::FuncOp step) override {
     if (hasHostArguments(step))
-      BucketFormer(step, std::max(1u, buckets.getValue())).run();
+      BucketFormer(step, bucket, largestFirst).run();
     return success();
   }
 };
 } // namespace
 
-BucketFormer::BucketFormer(func::FuncOp step, unsigned buckets)
-    : step(step), block(step.getBody().front()) {
+BucketFormer::BucketFormer(func::FuncOp step, int64_t limit, bool largestFirst)
+    : step(step), block(step.getBody().front()), limit(limit),
+      largestFirst(largestFirst) {
   int64_t bytes = 0;
   for (unsigned i = 0; i < step.getNumArguments(); ++i)
     bytes += isOnHost(step, i) ? getBytes(step.getArgumentTypes()[i]) : 0;
-  limit = std::max<int64_t>(1, bytes / buckets);
+  if (limit < 0)
+    this->limit = bytes / kShares;
 }
 
 /// The moments of a parameter are fetched together.
@@ -126,15 +133,15 @@ void BucketFormer::findOwners(Operation *op) {
   }
 }
 
-/// As gradients arrive, else in the order of the text: a bucket is updated
-/// while the gradients of the next one are summed.
+/// As gradients arrive, else in the order of the text, or by size: a bucket is
+/// updated while the gradients of the next one are summed.
 void BucketFormer::fillBuckets() {
   for (auto &[stage, inStage] : owners) {
     int64_t bucket = 0, bytes = 0;
     auto inTurn = llvm::map_to_vector(
         inStage, [](const auto &entry) { return &entry.second; });
-    llvm::stable_sort(inTurn, [](const Owner *a, const Owner *b) {
-      return a->arrival < b->arrival;
+    llvm::stable_sort(inTurn, [&](const Owner *a, const Owner *b) {
+      return largestFirst ? a->bytes > b->bytes : a->arrival < b->arrival;
     });
     for (const Owner *owner : inTurn) {
       if (bytes > 0 && bytes + owner->bytes > limit) {

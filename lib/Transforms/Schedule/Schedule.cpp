@@ -25,7 +25,7 @@ void buildSchedulePipeline(OpPassManager &manager,
   // What a slot sends in many small messages it sends in one.
   add(createCombineWaitingPass());
   // Updates of what lies on the host walk over buckets.
-  add(createFormBucketsPass({options.buckets}));
+  add(createFormBucketsPass({options.bucket, options.largestFirst}));
   add(createFormStepsPass());
   // Copies are steps, and have queues of their own, which the module lists.
   manager.addPass(createCopyHostPass());

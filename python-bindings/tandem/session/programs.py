@@ -463,7 +463,7 @@ class Programs:
             dict(mesh=mesh, pins=stored_pins(module, stored)),
         )
         options["stored_parts"] = stored_parts(stored)
-        kept = ("device", "architecture", "memory", "host_memory")
+        kept = ("device", "architecture", "memory", "host_memory", "bucket")
         options |= {name: planner[name] for name in kept}
         with section_options(self._plan, module, stored, trains) as sections:
             if sections:

@@ -1,4 +1,4 @@
-// RUN: tandem-opt %s --split-input-file --tandem-form-buckets=buckets=2 | FileCheck %s
+// RUN: tandem-opt %s --split-input-file --tandem-form-buckets=bucket=16 | FileCheck %s
 
 // The updates of stage 3, one of a parameter each, are two stages. What needs nothing of the
 // host goes with what reads it (%d); stages behind are numbered anew.

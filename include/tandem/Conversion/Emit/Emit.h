@@ -28,6 +28,8 @@ struct EmitOptions {
   /// Of a pipeline: bytes that each rank may hold, or empty. A point that would
   /// hold more waits for what it sends, and holds it no longer.
   std::vector<int64_t> limits;
+  /// Kernels have names, and no code: for a Program that is simulated alone.
+  bool namesKernels = false;
 };
 
 struct EmittedProgram {

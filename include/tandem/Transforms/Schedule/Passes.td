@@ -57,15 +57,18 @@ def FormBucketsPass : Pass<"tandem-form-buckets", "::mlir::func::FuncOp"> {
   let description = [{
     Before, each operator but sources has a slot. After, the updates of a HiDup stage
     that read arguments on the host (`spmd.host`) are several HiDup stages: the
-    arguments of each, all those of a parameter together, have a share of the bytes
-    on the host. They stand in the order in which gradients arrive. What a bucket
+    arguments of each, all those of a parameter together, have at most `bucket` bytes,
+    or are of one parameter. They stand in the order in which gradients arrive, or the
+    largest first: so ends what is behind the last sum with a small one. What a bucket
     alone reads is in it, as a gradient in another type. So are the sums of gradients
     that come behind all other computation: a bucket waits for its own sums, and is
     updated beside those of the next one. Nothing without such arguments.
   }];
   let options = [
-    Option<"buckets", "buckets", "unsigned", "64",
-           "Shares of all bytes on the host">,
+    Option<"bucket", "bucket", "int64_t", "-1",
+           "Bytes; below 0: a 64th of all on the host">,
+    Option<"largestFirst", "largest-first", "bool", "false",
+           "Not in the order in which gradients arrive">,
   ];
 }
 

@@ -41,7 +41,7 @@
 #define TANDEM_TRANSFORMS_SCHEDULE_SCHEDULE_H
 
 #include "mlir/Pass/Pass.h"
-#include "mlir/Pass/PassOptions.h"
+#include "tandem/Transforms/PassOptions.h"
 
 namespace mlir {
 class OpPassManager;
@@ -57,11 +57,13 @@ struct ScheduleOptions : mlir::PassPipelineOptions<ScheduleOptions> {
           "of gathering parameters and of summing gradients beside "
           "computation"),
       llvm::cl::init(16)};
-  Option<unsigned> buckets{
-      *this, "buckets",
-      llvm::cl::desc("Into how many buckets updates of what lies on the host "
-                     "are cut, by bytes"),
-      llvm::cl::init(64)};
+#define TANDEM_SCHEDULE_OPTION TANDEM_PASS_OPTION
+#include "tandem/Support/Options.def"
+
+  void take(const Options &options) {
+#define TANDEM_SCHEDULE_OPTION TANDEM_TAKE_OPTION
+#include "tandem/Support/Options.def"
+  }
 };
 
 #define GEN_PASS_DECL
