@@ -91,6 +91,8 @@
 // ORDER: error: order is 'gpipe', but the mesh is 'data=2'
 // RUN: not tandem-compile %s --mesh pipe=2 --sections 1 -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=FEW
 // FEW: error: sections is 1, but axis 'pipe' has 2 points, expected at least one for each
+// RUN: not tandem-compile %s --mesh pipe=2 --sections=-2 -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=NEGATIVE
+// NEGATIVE: error: sections is -2, but axis 'pipe' has 2 points, expected at least one for each
 // RUN: not tandem-compile %s --mesh pipe=2 --sections 2 --pin 'w0:pipe=at(0)' -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=BOTH
 // BOTH: error: pin 'w0:pipe=at(0)' beside sections, expected one of the two
 // RUN: not tandem-compile %s --mesh pipe=2 --sections 3 --order %t/order.csv -o %t/p.tdm 2>&1 | FileCheck %s --check-prefix=MISSING
