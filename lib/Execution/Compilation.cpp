@@ -240,6 +240,7 @@ LogicalResult Compilation::runPlan(const Stage &stage) {
   if (failed(runPasses(stage, exchange))) {
     recompute.lacksMemory = exchange.result->lacksMemory;
     recompute.isOfOther = exchange.result->isOfOther;
+    repeats.smallest = exchange.result->smallestPeak;
     if (repeats.count > 0 && !isCancelled())
       error =
           repeats.excess + ", and no plan was found that holds less: " + error;
@@ -453,7 +454,7 @@ FailureOr<bool> Compilation::compileFrom(const Stage *first) {
   if (options.takesInterrupts && pipe && pipe->isSearched)
     guard.emplace();
   if (failed(runStages(first)))
-    return failure();
+    return planSmallest() ? FailureOr<bool>(false) : FailureOr<bool>(failure());
   if (endsWithPlan || !options.stopAfter.empty())
     return true;
   FailureOr<bool> isDone = failure();

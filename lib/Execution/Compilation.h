@@ -58,6 +58,8 @@ struct Repeats {
   unsigned count = 0;
   /// Of the plan; of the Program that was made of it, and its limit; B.
   int64_t peak = 0, held = 0, limit = 0;
+  /// Of the smallest plan that was found where none fits, B.
+  int64_t smallest = 0;
   /// Of the first plan of a pipeline, B.
   int64_t first = 0;
   /// What the Program holds too much.
@@ -166,7 +168,8 @@ private:
   mlir::FailureOr<bool> fits();
   mlir::FailureOr<bool> planLess();
   mlir::LogicalResult failTooLarge();
-  void planAgain();
+  void planAgain(int64_t limit);
+  bool planSmallest();
   void restart(const std::string &remark);
   mlir::FailureOr<bool> sendLess(const HostExcess &excess);
   int64_t getFirstLimit() const;

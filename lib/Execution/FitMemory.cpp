@@ -194,7 +194,7 @@ FailureOr<bool> Compilation::sendLess(const HostExcess &excess) {
 FailureOr<bool> Compilation::planLess() {
   if (!repeats.step || repeats.count == kMaxRepeats)
     return failTooLarge();
-  planAgain();
+  planAgain(getNextLimit());
   return false;
 }
 
@@ -259,8 +259,22 @@ int64_t Compilation::getNextLimit() {
   return std::max<int64_t>(0, last - (repeats.held - repeats.limit));
 }
 
-void Compilation::planAgain() {
-  ofStages.memory = getNextLimit();
+/// Where no plan was found for a repeat, the smallest one that was: its Program
+/// may hold less than the plan before lets expect.
+bool Compilation::planSmallest() {
+  bool isSmaller =
+      repeats.smallest > ofStages.memory && repeats.smallest < repeats.peak;
+  if (!isSmaller || pipe || repeats.count == 0 ||
+      repeats.count == kMaxRepeats || isCancelled())
+    return false;
+  error.clear();
+  recompute.lacksMemory = false;
+  planAgain(repeats.smallest);
+  return true;
+}
+
+void Compilation::planAgain(int64_t limit) {
+  ofStages.memory = limit;
   ++repeats.count;
   restart("remark: " + repeats.excess + ": planned again, for at most " +
           printByteSize(ofStages.memory) + (pipe ? " of all sections" : ""));

@@ -265,6 +265,7 @@ FailureOr<cost::Plan> Planner::find() {
   search::SearchResult result = search();
   const cost::SearchProblem &problem = extraction->problem;
   options.exchange.result->lacksMemory |= result.lacksMemory;
+  options.exchange.result->smallestPeak = result.smallestPeak;
   isInfeasible = result.isInfeasible;
   if (!result.plan)
     return emitError() << "no plan: "
