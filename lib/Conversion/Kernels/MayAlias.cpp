@@ -109,7 +109,8 @@ bool tandem::mayAlias(func::FuncOp kernel, unsigned input, unsigned output) {
   Block &body = kernel.front();
   Value from = body.getArgument(input);
   Value to = body.getTerminator()->getOperand(output);
-  if (from.getType() != to.getType() || isa<BlockArgument>(to))
+  if (getElementTypeOrSelf(from) != getElementTypeOrSelf(to) ||
+      getSize(from) != getSize(to) || isa<BlockArgument>(to))
     return false;
   if (auto sum = getRowSum(to.getDefiningOp()))
     return sum->base == from && from.hasOneUse();

@@ -45,6 +45,7 @@ void buildLowerPipeline(mlir::OpPassManager &manager,
   manager.addPass(lower::createForwardDestinations());
   // What is written in place is known now.
   manager.addPass(lower::createJoinUpdates());
+  manager.addPass(lower::createReuseOperands());
   manager.addPass(lower::createPlaceBuffers());
 }
 

@@ -109,10 +109,10 @@ std::vector<std::string> getKernelAxes(mlir::func::FuncOp kernel);
 /// Inputs and outputs of a kernel of the device, at most.
 int64_t getMaxBuffers(const Device &device);
 
-/// Whether result `output` may be written in place of argument `input`: equal
-/// types, elementwise at the same index or by way of one number that all
-/// elements make, and no element of the input is needed once that of the output
-/// is written; or rows are added to the input.
+/// Whether result `output` may be written in place of argument `input`: as many
+/// elements of one type, elementwise at the same index or by way of one number
+/// that all elements make, and no element of the input is needed once that of
+/// the output is written; or rows are added to the input.
 bool mayAlias(mlir::func::FuncOp kernel, unsigned input, unsigned output);
 
 } // namespace tandem

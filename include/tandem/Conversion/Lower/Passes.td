@@ -169,6 +169,16 @@ def JoinUpdates : Lower_Pass<"tandem-join-updates"> {
   }];
 }
 
+def ReuseOperands : Lower_Pass<"tandem-reuse-operands"> {
+  let summary = "kernels write over operands that nothing needs any more";
+  let description = [{
+    Before: a launch writes buffers of its own. After: it writes a result into the
+    buffer of an operand of as many elements that no command uses behind it, where the
+    kernel has read an element when it writes it. So a kernel of many operators
+    holds no more at once than these do one after the other, as plans count it.
+  }];
+}
+
 def PlaceBuffers : Lower_Pass<"tandem-place-buffers"> {
   let summary = "gives every buffer its offset in the arena";
   let description = [{

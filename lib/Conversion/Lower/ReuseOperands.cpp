@@ -1,0 +1,135 @@
+//===- ReuseOperands.cpp - results in the memory of operands --------------===//
+//
+// Part of Tandem, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "CommandOrder.h"
+#include "Steps.h"
+#include "tandem/Conversion/Kernels/Kernels.h"
+#include "tandem/Conversion/Lower/Lower.h"
+#include "tandem/Dialect/Sched/Host.h"
+
+using namespace mlir;
+
+namespace tandem::lower {
+
+#define GEN_PASS_DEF_REUSEOPERANDS
+#include "tandem/Conversion/Lower/Passes.h.inc"
+
+namespace {
+/// Decides about one launch after the other, on the uses as they are then.
+class OperandReuser {
+public:
+  explicit OperandReuser(func::FuncOp function)
+      : order(function), accesses(getAccesses(order)) {}
+  void reuse(sched::LaunchOp launch);
+
+private:
+  sched::AllocOp findWhole(Value buffer) const;
+  bool isDone(sched::AllocOp operand, sched::LaunchOp launch) const;
+  bool isBegun(sched::AllocOp result, sched::LaunchOp launch) const;
+  bool mayWriteOver(sched::AllocOp operand, sched::LaunchOp launch,
+                    unsigned output);
+  void join(sched::AllocOp operand, sched::AllocOp result);
+
+  CommandOrder order;
+  llvm::DenseMap<Value, SmallVector<Access>> accesses;
+  SymbolTableCollection symbols;
+};
+} // namespace
+
+/// The alloc on the device all of which the buffer is; null if there is none.
+sched::AllocOp OperandReuser::findWhole(Value buffer) const {
+  BufferRange range = getRange(buffer);
+  auto alloc = range.root.getDefiningOp<sched::AllocOp>();
+  bool isWhole = alloc && range == getRange(alloc.getBuffer()) &&
+                 !alloc->hasAttr(sched::kHostBufferAttrName);
+  return isWhole ? alloc : sched::AllocOp();
+}
+
+/// Whether the launch is the last command that uses it, and only reads it. What
+/// lives in several iterations of a loop stays as it is.
+bool OperandReuser::isDone(sched::AllocOp operand,
+                           sched::LaunchOp launch) const {
+  return llvm::all_of(
+      accesses.at(operand.getBuffer()), [&](const Access &access) {
+        bool isBefore = order.happensBefore(access.command, launch);
+        return (access.command == launch ? !access.isWrite : isBefore) &&
+               order.getLoop(access.command) == order.getLoop(launch);
+      });
+}
+
+/// Whether the launch is the first command that uses it, and only writes it.
+bool OperandReuser::isBegun(sched::AllocOp result,
+                            sched::LaunchOp launch) const {
+  return llvm::all_of(
+      accesses.at(result.getBuffer()), [&](const Access &access) {
+        bool isBehind = order.happensBefore(launch, access.command);
+        return (access.command == launch ? access.isWrite : isBehind) &&
+               order.getLoop(access.command) == order.getLoop(launch);
+      });
+}
+
+bool OperandReuser::mayWriteOver(sched::AllocOp operand, sched::LaunchOp launch,
+                                 unsigned output) {
+  auto kernel = symbols.lookupNearestSymbolFrom<func::FuncOp>(
+      launch, launch.getKernelAttr());
+  for (auto [i, input] : llvm::enumerate(launch.getInputs()))
+    if (getRange(input).root == operand.getBuffer() &&
+        (findWhole(input) != operand || !mayAlias(kernel, i, output)))
+      return false;
+  return isDone(operand, launch);
+}
+
+/// The uses of the result are now uses of the operand.
+void OperandReuser::join(sched::AllocOp operand, sched::AllocOp result) {
+  Value place = operand.getBuffer();
+  if (Operation *first = &operand->getBlock()->front(); first != operand)
+    operand->moveBefore(first);
+  if (place.getType() != result.getBuffer().getType()) {
+    OpBuilder builder(operand->getContext());
+    builder.setInsertionPointAfter(operand);
+    place =
+        sched::ViewOp::create(builder, result.getLoc(), result.getType(), place,
+                              0, builder.getArrayAttr({}), ArrayRef<int64_t>());
+  }
+  SmallVector<Access> moved = accesses.at(result.getBuffer());
+  accesses.erase(result.getBuffer());
+  for (Access &access : moved)
+    access.range.root = operand.getBuffer();
+  accesses[operand.getBuffer()].append(moved);
+  result.getBuffer().replaceAllUsesWith(place);
+  result.erase();
+}
+
+void OperandReuser::reuse(sched::LaunchOp launch) {
+  for (auto [output, written] : llvm::enumerate(launch.getOutputs())) {
+    sched::AllocOp result = findWhole(written);
+    if (!result || !isBegun(result, launch))
+      continue;
+    for (Value input : launch.getInputs()) {
+      sched::AllocOp operand = findWhole(input);
+      if (operand && mayWriteOver(operand, launch, output)) {
+        join(operand, result);
+        break;
+      }
+    }
+  }
+}
+
+namespace {
+struct ReuseOperandsPass : impl::ReuseOperandsBase<ReuseOperandsPass> {
+  void runOnOperation() override {
+    func::FuncOp function = getStepFunction(getOperation());
+    if (!function || failed(verifyCommands(function)))
+      return signalPassFailure();
+    OperandReuser reuser(function);
+    for (auto launch : function.getOps<sched::LaunchOp>())
+      reuser.reuse(launch);
+  }
+};
+} // namespace
+
+} // namespace tandem::lower
