@@ -250,6 +250,31 @@ def test_evaluates_several_sections_on_a_point(tmp_path):
         assert float(step(batch)) == pytest.approx(expected, rel=1e-12)
 
 
+class Recurrent(nn.Module):
+    """Its Python reads the first state in front of the layer that the data meet first."""
+
+    def __init__(self):
+        super().__init__()
+        self.start = nn.Parameter(torch.zeros(4))
+        self.inner, self.outer = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x):
+        state = self.start.expand(x.shape[0], -1)
+        for column in x.unbind(1):
+            hidden = self.outer(state)
+            state = (self.inner(x[:, 0]) + hidden + column).tanh()
+        return state
+
+
+def test_evaluates_in_the_order_of_the_sections():
+    x = torch.randn(8, 3, 4, generator=torch.Generator().manual_seed(0)).double()
+    expected = make(Recurrent)()(x).square().mean().item()
+    options = dict(mesh={"pipe": 2}, accumulate=2, sections=["inner", "start,outer"])
+    step = compile_step(lambda m, x: m(x).square().mean(), x, make(Recurrent), **options)
+    assert step.evaluate(x).item() == pytest.approx(expected, rel=1e-12)
+    assert step(x).item() == pytest.approx(expected, rel=1e-12)
+
+
 def test_trains_batches_of_other_sizes():
     data, model = [*batches(1), *batches(1, rows=8)], make(Language)()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)

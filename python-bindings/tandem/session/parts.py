@@ -1,6 +1,7 @@
 """Layout of values in a store: forms, which are pins for later Programs, and parts of parameters."""
 
 import contextlib
+import fnmatch
 import itertools
 import re
 import tempfile
@@ -62,16 +63,17 @@ def pipe_axes(program):
 def section_options(plan, module, programs, trains):
     """The compiler's options for a pipeline in which `programs` have their values; none without one. A training step has
     sections and order of the first one, whose plan is the text `plan`. Sections of an evaluation are the runs of
-    parameters on one point, in the order in which `module` reads them.
+    parameters on one point, in the order of these sections. Where they do not name a parameter, it follows the one that
+    `module` reads before it.
     """
     axes = pipe_axes(programs[0])
     if not axes:
         yield {}
     elif not trains:
-        yield {"pins": _pins_of_runs(axes[0], module, programs)}
+        yield {"pins": _pins_of_runs(axes[0], module, programs, _sections(plan))}
     else:
         lines = [line.partition(" ")[::2] for line in plan.splitlines()]
-        pins = [_section_pin(axes[0], rest) for word, rest in lines if word == "section"]
+        pins = [Pin(globs, ((axes[0], f"at({point})"),)) for point, globs in _sections(plan)]
         names = [rest for word, rest in lines if word == "order"]
         rows = [rest + "\n" for word, rest in lines if word == "row"]
         with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
@@ -87,13 +89,28 @@ def accumulated(plan):
     return next((int(rest) for word, rest in lines if word == "accumulate"), None)
 
 
-def _section_pin(axis, line):
-    """Of `1 point 0 layers.1.*,norm.*`, what a plan says of a section."""
-    _, _, point, globs = line.split(maxsplit=3)
-    return Pin(globs, ((axis, f"at({point})"),))
+def _sections(plan):
+    """(point, globs) of the lines `section 1 point 0 layers.1.*,norm.*`."""
+    lines = [line.split(maxsplit=4) for line in plan.splitlines()]
+    return [(line[3], line[4]) for line in lines if line[:1] == ["section"]]
 
 
-def _pins_of_runs(axis, module, programs):
+def _matches(name, globs):
+    """Whether one of the globs is of this name, or of a module that has it."""
+    paths = list(itertools.accumulate(name.split("."), "{}.{}".format))
+    return any(fnmatch.fnmatchcase(path, glob) for glob in globs.split(",") for path in paths)
+
+
+def _in_order(names, sections):
+    """The names, each in its section, or in that of the name before it."""
+    numbers, last = {}, 0
+    for name in names:
+        found = (i for i, (_, globs) in enumerate(sections) if _matches(name, globs))
+        numbers[name] = last = next(found, last)
+    return sorted(names, key=numbers.get)
+
+
+def _pins_of_runs(axis, module, programs, sections):
     points, parts = {}, {}
     for argument in itertools.chain.from_iterable(program.arguments for program in programs):
         places = argument.form.at if argument.role == "parameter" else ()
@@ -101,7 +118,7 @@ def _pins_of_runs(axis, module, programs):
             points[argument.name] = places[0].point
             parts.setdefault(_whole_name(argument), []).append(argument.name)
     read = [part for name in _parameters_read(module) for part in parts.get(name, ())]
-    runs = itertools.groupby(read, key=points.get)
+    runs = itertools.groupby(_in_order(read, sections), key=points.get)
     return [Pin(",".join(map(_glob, names)), ((axis, f"at({point})"),)) for point, names in runs]
 
 
