@@ -222,9 +222,12 @@ private:
   bool visitProduct(const WeightedProduct &product) override;
   void visitEnd(const Origins &origins) override;
   void decide() override;
+  void reject(unsigned argument);
 
   /// Weights whose column split ended without a row split.
   llvm::SmallSet<unsigned, 8> rejected;
+  /// Weights that were decided when the first split of this walk ended.
+  std::optional<llvm::SmallSet<unsigned, 8>> settled;
   /// Weights whose column split ends in a row split.
   llvm::SmallSet<unsigned, 8> confirmed;
 };
@@ -256,7 +259,15 @@ bool TensorRegion::visitProduct(const WeightedProduct &product) {
 }
 
 void TensorRegion::visitEnd(const Origins &origins) {
-  rejected.insert_range(origins);
+  if (!settled && !origins.empty())
+    settled.emplace(llvm::from_range, llvm::make_first_range(decided));
+  for (unsigned argument : origins)
+    reject(argument);
+}
+
+void TensorRegion::reject(unsigned argument) {
+  if (!settled || settled->contains(argument))
+    rejected.insert(argument);
 }
 
 void TensorRegion::decide() {
@@ -269,11 +280,12 @@ void TensorRegion::decide() {
   do {
     before = rejected.size();
     confirmed.clear();
+    settled.reset();
     walk();
     for (auto &[argument, form] : decided)
       if (form.isGather() && !confirmed.contains(argument) &&
           !graph.isPinned(argument, axis))
-        rejected.insert(argument);
+        reject(argument);
   } while (rejected.size() != before);
 }
 
