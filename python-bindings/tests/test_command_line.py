@@ -85,3 +85,8 @@ def test_ops(capsys):
         "decomposed by PyTorch",
     ):
         assert expected in out
+
+
+def test_a_full_disk_names_the_file(root, capsys):
+    assert main(["export", str(root / "examples" / "mlp.py"), "-o", "/dev/full"]) == 1
+    assert capsys.readouterr().err == "tandem export: error: /dev/full: No space left on device\n"

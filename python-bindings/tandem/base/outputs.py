@@ -74,8 +74,17 @@ def reason_against(path, kind, inputs=()):
 
 
 def write(path, make):
-    """Has `make(part)` write a file beside its place, which it then takes; of a link, what that names. Raises OSError."""
-    path = Path(path)
+    """Has `make(part)` write a file beside its place, which it then takes; of a link, what that names. Raises OSError, which
+    names a file.
+    """
+    try:
+        _write(Path(path), make)
+    except OSError as error:
+        error.filename = error.filename or str(path)  # a full disk names none
+        raise
+
+
+def _write(path, make):
     if path.exists() and not path.is_file():
         make(path)
         return
