@@ -1,6 +1,7 @@
 """`mesh="auto"` with a search weighs pipelines, and what it chooses trains as eager does."""
 
 import io
+import re
 
 import pytest
 import tandem
@@ -10,6 +11,8 @@ from test_accumulate import compile_step, train_eager
 ROWS, WIDTH = 16, 64
 # The network is slow, and the limit leaves no room for all layers on a machine.
 MEMORY = "600kB"
+# What a mixture is of.
+PARTS = ("data-parallel", "zero2")
 CLUSTER = """
 name: slow
 kinds:
@@ -83,6 +86,18 @@ def test_the_explanation_has_the_table_of_layouts(options, tmp_path):
     again = compile_step(loss_fn, batches()[0], deep, **options)
     assert [stage for stage, _ in again.compiled.seconds] == ["cache"]
     assert again.compiled.layouts == step.compiled.layouts and again.bytes == step.bytes
+
+
+def test_the_last_layers_stay_whole_where_gathers_take_longer_than_the_forward_pass(options):
+    data = batches(rows=6144)
+    losses, _, values = train_eager(loss_fn, data, deep)
+    step = compile_step(loss_fn, data[0], deep, **(options | dict(memory=None)))
+    rows = dict(re.findall(r"(?m)^  (\S.*?)  +step ([\d.]+) s", step.compiled.layouts))
+    mixed = [float(rows[name]) for name in rows if name.endswith("layers whole")]
+    assert mixed and min(mixed) < min(float(rows[f"{name} data=4"]) for name in PARTS)
+    assert [float(step(batch)) for batch in data] == pytest.approx(losses, rel=1e-12)
+    for name, value in values.items():
+        torch.testing.assert_close(step.state_dict()[name], value, rtol=1e-9, atol=1e-10)
 
 
 def test_a_mesh_or_pins_leave_nothing_to_weigh(options):
