@@ -7,8 +7,9 @@
 its memory. `again` holds or makes again, `mixed` may send to the host as well, `all away` sends all that a pin can name.
 Steps are planned, not run.
 
-*Buckets*: parameters and states of that gpt on the host, on two hosts (host_stored.py). A step by the number of buckets, and
-what of update and sums of gradients is hidden: what both take alone, less what they take together.
+*Buckets*: parameters and states of that gpt on the host, on two hosts (host_stored.py). A step by the size of buckets
+and their order, over three links, beside the planner's choice; and what of update and sums of gradients is hidden: what both
+take alone, less what they take together.
 
 *AxoNN*: its 12 B transformer on 48 devices, bf16, without values, with the optimizer on hosts.
 

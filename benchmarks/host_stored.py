@@ -29,7 +29,7 @@ piece: 10 us
 """
 # GB/s of the links to the host and of the network (Summit's, AxoNN section VI); no copy and no message takes time.
 LINKS, NETWORK, ENDLESS = (16, 4, 64), 12.5, 1e9
-# In how many buckets, by bytes, in the order of gradients or the largest first.
+# A bucket holds at most one part in so many of the bytes on the host; in the order of gradients, or the largest first.
 SHARES = (1, 4, 16, 32, 64, 128, 256)
 WITHIN, HIDDEN = 0.03, 0.9
 

@@ -30,7 +30,8 @@ def use_fsdp(model, bucket_mb, file, keeps=False):
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
     layers = list(model.layers)
     for module in (*layers, model):
-        fully_shard(module, mesh=mesh, reshard_after_forward=not keeps)
+        # By default the root keeps its own parameters: the backward pass, which begins with them, would gather them at once.
+        fully_shard(module, mesh=mesh, reshard_after_forward=False if keeps else None)
     for module in (*layers, model):
         # There are no streams on a CPU: a gather that is not asynchronous ends before anything else begins.
         module._set_unshard_async_op(True)

@@ -17,7 +17,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from overlap.cluster import format_devices, write_scaled
 from overlap.prediction import correlate_ranks
-from peers import sleeping
+from peers import models, sleeping
 from testbed import Network, TestbedError, launch, namespaces, parse_rate
 from testbed.cores import sample_quietly
 
@@ -168,3 +168,22 @@ def test_a_profile_gets_other_devices(tmp_path):
     scaled = write_scaled(profile, tmp_path / "scaled.yaml", 2.0).read_text()
     assert "f32: 50 GFLOP/s" in scaled and "bandwidth: 10 GB/s" in scaled
     assert scaled.endswith("nodes:\n  - {count: 2, devices: {host: 1}}\n")
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_fsdp_leaves_its_root_to_pytorch(monkeypatch, keeps):
+    """PyTorch keeps the parameters of a root, which the backward pass begins with, unless it is told to give them back."""
+    asked, model = [], nn.Module()
+    model.layers = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)])
+
+    def take(module, mesh, reshard_after_forward):
+        asked.append(reshard_after_forward)
+        module._set_unshard_async_op = module.set_modules_to_forward_prefetch = lambda *_: None
+        module.set_modules_to_backward_prefetch = lambda *_: None
+        module.set_separate_reduce_scatter_group = lambda: None
+
+    monkeypatch.setattr(models, "fully_shard", take)
+    monkeypatch.setattr(models, "init_device_mesh", lambda *_: None)
+    monkeypatch.setattr(models.dist, "get_world_size", lambda: 2)
+    models.use_fsdp(model, None, None, keeps=keeps)
+    assert asked == 3 * [False if keeps else None]
