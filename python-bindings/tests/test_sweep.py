@@ -115,23 +115,42 @@ def test_meshes_use_all_devices():
 
 
 @pytest.mark.parametrize(
-    "plan, devices, expected",
+    "plan, devices, per_node, expected",
     [
         (
             "pipeline",
             8,
+            4,
             ["pipe=2,data=4", "pipe=2,model=4", "pipe=4,data=2", "pipe=4,model=2", "pipe=8"],
         ),
-        ("pipeline", 3, ["pipe=3"]),
+        ("pipeline", 3, 4, ["pipe=3"]),
         (
             "pipeline",
             6,
+            8,
             ["pipe=2,data=3", "pipe=2,model=3", "pipe=3,data=2", "pipe=3,model=2", "pipe=6"],
         ),
-        ("tensor-parallel", 3, ["model=3"]),
-        ("tensor-parallel", 12, ["data=6,model=2", "data=4,model=3", "data=3,model=4"]),
+        (
+            "pipeline",
+            12,
+            4,
+            ["pipe=2,data=6", "pipe=2,data=3,model=2", "pipe=3,data=4", "pipe=3,model=4"]
+            + ["pipe=4,data=3", "pipe=6,data=2", "pipe=6,model=2", "pipe=12"],
+        ),
+        ("tensor-parallel", 3, 4, ["model=3"]),
+        ("tensor-parallel", 12, 4, ["data=6,model=2", "data=3,model=4"]),
+        ("tensor-parallel", 24, 8, ["data=12,model=2", "data=6,model=4", "data=3,model=8"]),
     ],
 )
-def test_meshes_divide_the_devices(plan, devices, expected):
-    found = candidates(plan, devices, per_node=4, batch=24, accumulate=0, search_seconds=1)
+def test_meshes_divide_the_devices(plan, devices, per_node, expected):
+    """Devices along `model` are all in one node."""
+    found = candidates(plan, devices, per_node, batch=24, accumulate=0, search_seconds=1)
     assert [candidate.mesh for candidate in found] == expected
+
+
+def test_six_devices_are_no_nodes_of_four(files, tmp_path, capsys):
+    cluster = tmp_path / "four.yaml"
+    cluster.write_text(CLUSTER.replace("{A: 2}", "{A: 4}"))
+    words = ["--devices=6", "--plans=tensor-parallel,pipeline", "--cluster", str(cluster)]
+    assert sweep(files, *words) == 1
+    assert capsys.readouterr().out.count("6 devices, expected a multiple of 4") == 2

@@ -1,6 +1,7 @@
 """Clusters, plans and meshes of a sweep: each is compiled and simulated by the tools, a process each."""
 
 import json
+import math
 import os
 import re
 import shutil
@@ -96,6 +97,11 @@ def _divisors(number, most):
     return [n for n in range(2, min(number, most) + 1) if number % n == 0]
 
 
+def _models(devices, in_node):
+    """Points of tensor parallelism, of so many devices: none of their groups is on two nodes."""
+    return _divisors(math.gcd(devices, in_node), _MOST_POINTS)
+
+
 def _mesh(**axes):
     return ",".join(f"{name}={size}" for name, size in axes.items() if size > 1) or "data=1"
 
@@ -105,9 +111,9 @@ def _microbatches(points, rows):
     return max((n for n in _powers(1, _MICROBATCHES * points) if rows % n == 0), default=1)
 
 
-def _pipelines(devices, per_node, batch, accumulate):
+def _pipelines(devices, in_node, batch, accumulate):
     for points in _divisors(devices, _MOST_POINTS):
-        for model in (1, *_divisors(devices // points, per_node)[-1:]):
+        for model in (1, *_models(devices // points, in_node)[-1:]):
             data = devices // points // model
             if batch % data:
                 continue
@@ -123,17 +129,18 @@ def _pipelines(devices, per_node, batch, accumulate):
 def candidates(plan, devices, per_node, batch, accumulate, search_seconds):
     """What `plan` may be; nothing where no mesh is possible."""
     parts = ("--accumulate", accumulate) if accumulate else ()
+    in_node = min(devices, per_node)
     if plan == "search":
         limit = ("--search-time-limit", search_seconds)
         yield Candidate("auto", ("--search", "tandem", *limit, *parts))
     elif plan == "zero":
         yield Candidate(_mesh(data=devices), ("--plan", "zero", *parts))
     elif plan == "tensor-parallel":
-        for model in _divisors(devices, min(per_node, _MOST_POINTS)):
+        for model in _models(devices, in_node):
             mesh = _mesh(data=devices // model, model=model)
             yield Candidate(mesh, ("--plan", plan, *parts))
     else:
-        yield from _pipelines(devices, per_node, batch, accumulate)
+        yield from _pipelines(devices, in_node, batch, accumulate)
 
 
 # ===----------------------------------------------------------------------=== #
