@@ -10,6 +10,7 @@
 #include "tandem/Search/Pipeline/Layouts.h"
 #include "tandem/Search/Watch.h"
 #include "tandem/Support/ByteSize.h"
+#include "tandem/Support/Glob.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -253,14 +254,14 @@ void Chooser::addPipeline(const LayoutProblem &problem,
   const orders::Schedule *schedule = orders::findSchedule(layout.schedule);
   unsigned begin = 0;
   for (auto [section, count] : llvm::enumerate(result.cut)) {
-    std::vector<std::string> names;
+    std::vector<std::string> globs;
     for (unsigned i = begin; i < begin + count; ++i)
-      names.insert(names.end(), step.layers[i].parameters.begin(),
-                   step.layers[i].parameters.end());
+      llvm::append_range(globs,
+                         llvm::map_range(step.layers[i].parameters, makeGlob));
     begin += count;
     unsigned point = order[schedule->getPoint(section, layout.pipe)];
     candidate.options.pins.push_back(
-        llvm::formatv("{0}:pipe=at({1})", llvm::join(names, ","), point));
+        llvm::formatv("{0}:pipe=at({1})", llvm::join(globs, ","), point));
   }
   candidates.push_back(std::move(candidate));
 }
@@ -362,7 +363,7 @@ double Chooser::weighWhole(size_t count) {
   candidate.options.preset = kSplit;
   for (const ChainLayer &layer : llvm::ArrayRef(step.layers).take_back(count))
     for (const std::string &parameter : layer.parameters)
-      candidate.options.pins.push_back(parameter + ":data=full");
+      candidate.options.pins.push_back(makeGlob(parameter) + ":data=full");
   candidates.push_back(std::move(candidate));
   weigh(candidates.size() - 1);
   const Candidate &weighed = candidates.back();

@@ -8,6 +8,7 @@
 #include "tandem/Analysis/StepAttrs.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
+#include "tandem/Support/Glob.h"
 #include "tandem/Transforms/Cut/Cut.h"
 #include "llvm/ADT/StringExtras.h"
 #include <map>
@@ -31,15 +32,6 @@ static SmallVector<StringRef> getModules(StringRef name) {
        end = name.find('.', end + 1))
     modules.push_back(name.take_front(end + 1));
   return modules;
-}
-
-/// The name as a glob; `?` stands for what has a meaning in a list of globs.
-static std::string makeGlob(StringRef name) {
-  std::string glob = name.str();
-  for (char &each : glob)
-    if (StringRef("[]{}*?\\,;:").contains(each))
-      each = '?';
-  return glob;
 }
 
 SmallVector<SectionNames> tandem::nameSections(func::FuncOp step) {
