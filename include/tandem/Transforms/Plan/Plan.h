@@ -64,8 +64,8 @@ struct PlanResult {
   std::string explanation, explanationJson;
   /// Whether no plan was found since none fits into the memory.
   bool lacksMemory = false;
-  /// Then, of a search, the peak of the smallest plan that it found, in bytes; 0
-  /// where that is not known.
+  /// Then, of a search, the peak of the smallest plan that it found, in bytes;
+  /// 0 where that is not known.
   int64_t smallestPeak = 0;
   /// Whether none was made since the plan file, or the start, is of the step of
   /// `PlanExchange::getOtherOffer`.
