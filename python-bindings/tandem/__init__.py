@@ -16,6 +16,9 @@
     commands    `python -m tandem COMMAND`
 """
 
+from .base import interrupts  # in front of what takes long
+
+# isort: split
 from . import random
 from .base.pins import Pin, pin
 from .capture.export import StepModule, export
@@ -72,3 +75,5 @@ __all__ = [
     "random",
     "report",
 ]
+
+interrupts.end()

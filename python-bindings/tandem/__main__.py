@@ -34,7 +34,7 @@ def _parser(modules):
     parser = _Parser(
         prog="python -m tandem", description="A graph compiler for distributed training."
     )
-    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, module in modules.items():
         details = getattr(module, "DETAILS", None)
         module.add_arguments(
@@ -43,10 +43,19 @@ def _parser(modules):
     return parser
 
 
+def _parse(modules, arguments):
+    parser = _parser(modules)
+    options = parser.parse_args(arguments)
+    if options.command is None:
+        parser.error(f"expected a command, one of {', '.join(modules)}; or --help")
+    return options
+
+
 def main(arguments=None):
-    modules, name = _modules(), "tandem"
+    name = "tandem"
     try:
-        options = _parser(modules).parse_args(arguments)
+        modules = _modules()
+        options = _parse(modules, arguments)
         name = f"tandem {options.command}"
         return modules[options.command].run(options) or 0
     except TandemError as error:
@@ -57,7 +66,8 @@ def main(arguments=None):
     except BrokenPipeError:
         sys.stderr.close()
     except OSError as error:
-        print(f"{name}: error: {error.filename}: {error.strerror}", file=sys.stderr)
+        file = f"{error.filename}: " if error.filename else ""
+        print(f"{name}: error: {file}{error.strerror or error}", file=sys.stderr)
     return 1
 
 

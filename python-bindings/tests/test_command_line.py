@@ -1,10 +1,14 @@
 """`python -m tandem export` and `ops`, in this process."""
 
+import errno
 import os
+import resource
 
 import pytest
+import torch
 from safetensors.torch import load_file
 from tandem.__main__ import main
+from tandem.base import outputs
 
 
 def test_export(root, tmp_path, capsys):
@@ -90,3 +94,62 @@ def test_ops(capsys):
 def test_a_full_disk_names_the_file(root, capsys):
     assert main(["export", str(root / "examples" / "mlp.py"), "-o", "/dev/full"]) == 1
     assert capsys.readouterr().err == "tandem export: error: /dev/full: No space left on device\n"
+
+
+@pytest.fixture
+def small_files():
+    """No file takes more than so many bytes: as on a full disk, the system refuses the rest."""
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**16, most))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+
+def test_values_that_do_not_fit_name_their_file(root, tmp_path, capsys, small_files):
+    """Nothing is said of the part beside it, and none is left."""
+    output = tmp_path / "step.mlir"
+    words = ["--set", "width=256", "-o", str(output)]
+    assert main(["export", str(root / "examples" / "mlp.py"), *words]) == 1
+    values = output.with_suffix(".safetensors")
+    assert capsys.readouterr().err == f"tandem export: error: {values}: File too large\n"
+    assert list(tmp_path.iterdir()) == [output]
+
+
+def test_a_text_that_does_not_fit_names_its_file(root, tmp_path, capsys, small_files):
+    output = tmp_path / "step.mlir"
+    words = ["--set", "layers=8", "-o", str(output)]
+    assert main(["export", str(root / "examples" / "gpt.py"), *words]) == 1
+    assert capsys.readouterr().err == f"tandem export: error: {output}: File too large\n"
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_part_that_cannot_be_made_names_the_file(tmp_path):
+    path = tmp_path / "absent" / "step.mlir"
+    with pytest.raises(FileNotFoundError) as raised:
+        outputs.write(path, lambda part: part.write_text(""))
+    assert raised.value.filename == str(path)
+
+
+def test_tensors_replace_no_device(tmp_path):
+    os.mkfifo(path := tmp_path / "fifo")
+    with pytest.raises(OSError, match="expected a regular file"):
+        outputs.write_tensors(path, {"a": torch.zeros(2)})
+    assert path.is_fifo()
+
+
+def test_an_error_without_a_file_names_none(monkeypatch, capsys):
+    def fail(_):
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+
+    monkeypatch.setattr("tandem.commands.ops.run", fail)
+    assert main(["ops"]) == 1
+    assert capsys.readouterr().err == "tandem ops: error: Cannot allocate memory\n"
+
+
+def test_no_command_names_them(capsys):
+    with pytest.raises(SystemExit) as raised:
+        main([])
+    assert raised.value.code == 2
+    assert capsys.readouterr().err == (
+        "tandem: error: expected a command, one of bisect, export, ops, report, sweep, verify; or --help\n"
+    )

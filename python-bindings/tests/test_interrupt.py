@@ -1,6 +1,7 @@
 """Ctrl-C in front of a search, and what a search shows on a terminal."""
 
 import os
+import pathlib
 import pty
 import re
 import select
@@ -131,6 +132,19 @@ def test_command_line_says_so(monkeypatch, root, capsys):
     monkeypatch.setattr("tandem.commands.verify.compile_module", interrupted)
     assert main(["verify", str(root / "examples" / "mlp.py")]) == 130
     assert capsys.readouterr().err == "tandem verify: interrupted\n"
+
+
+def test_it_may_come_while_torch_is_imported(root):
+    """Behind a library of PyTorch's, and far in front of the end of its import."""
+    command = [sys.executable, "-m", "tandem", "verify", str(root / "examples" / "mlp.py")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    maps, end = pathlib.Path(f"/proc/{process.pid}/maps"), time.monotonic() + 60
+    while "libtorch_python" not in maps.read_text():
+        assert process.poll() is None and time.monotonic() < end
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    out, error = process.communicate(timeout=60)
+    assert (process.returncode, out, error) == (130, "", "tandem: interrupted\n")
 
 
 def test_nothing_is_shown_without_a_terminal(problem):

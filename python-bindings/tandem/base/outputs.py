@@ -1,6 +1,7 @@
 """Output files of commands and steps: written atomically, never over a file of another kind."""
 
 import contextlib
+import errno
 import os
 import re
 import secrets
@@ -75,12 +76,12 @@ def reason_against(path, kind, inputs=()):
 
 def write(path, make):
     """Has `make(part)` write a file beside its place, which it then takes; of a link, what that names. Raises OSError, which
-    names a file.
+    names `path`.
     """
     try:
         _write(Path(path), make)
     except OSError as error:
-        error.filename = error.filename or str(path)  # a full disk names none
+        error.filename = str(path)  # a full disk names none, and nobody knows the part
         raise
 
 
@@ -99,3 +100,19 @@ def _write(path, make):
         with contextlib.suppress(OSError):
             part.unlink()
         raise
+
+
+def write_tensors(path, tensors):
+    """Writes {key: tensor} as safetensors. Raises OSError, as Python's own files do, and not SafetensorError."""
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    if os.path.exists(path) and not os.path.isfile(path):  # which it would replace
+        raise OSError(errno.EINVAL, "expected a regular file", str(path))
+    whole = {key: tensor.detach().clone().contiguous() for key, tensor in tensors.items()}
+    try:
+        save_file(whole, path)
+    except SafetensorError as error:
+        found = re.search(r"\(os error (\d+)\)", str(error))
+        number = int(found[1]) if found else errno.EIO
+        raise OSError(number, os.strerror(number) if found else str(error), str(path)) from error

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import torch
 
 from ..base import progress
+from ..base.outputs import write_tensors
 from ..base.tree import outline
 from ..base.types import widened
 from ..guards.constants import Constants
@@ -97,19 +98,15 @@ class StepModule:
 
     def save_values(self, path, batches=(), seed=0):
         """Writes the values and some batches as safetensors: `parameter/<name>`,
-        `batch.<i>/<input>`.
+        `batch.<i>/<input>`. Raises OSError.
         """
-        from safetensors.torch import save_file
-
         tensors = self.values() | {"seed/seed": torch.tensor(seed)}
         for i, batch in enumerate(batches):
             tensors |= {
                 f"batch.{i}/{name}": widened(tensor)
                 for name, tensor in batch_tensors(batch).items()
             }
-        save_file(
-            {key: tensor.detach().clone().contiguous() for key, tensor in tensors.items()}, path
-        )
+        write_tensors(path, tensors)
 
 
 def export(
