@@ -1,6 +1,7 @@
 """The command `verify`: what it prints, its exit status, and bad input as one line."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -392,3 +393,22 @@ def test_the_reference_shares_no_code_with_a_capture():
     }
     assert all((top / f"{name}.py").is_file() for name in captures)
     assert not names & captures
+
+
+RESULTS = """
+def model(): return layers()
+def loss(m, batch):
+    y = m(batch[0])
+    found = F.cross_entropy(y, batch[1], reduction="sum").reshape(1)
+    return {"right": y.argmax(-1) == batch[1], "loss": found, "spread": y.std()}
+"""
+
+
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_loss_among_other_results(write, capsys, device, dtype):
+    words = ["--dtype", dtype, "--device", device, "--mesh", "data=2", "--steps", "2"]
+    assert main(["verify", write(RESULTS), *words]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"^loss ", out, re.MULTILINE), out
+    assert re.search(r"^choice ", out, re.MULTILINE), out

@@ -35,8 +35,8 @@ class _Leaf:
         return self.constant if self.empty is None else torch.empty(self.empty, dtype=self.dtype)
 
 
-def _find_loss(returned):
-    """The scalar that is trained, or what stands in its place."""
+def find_loss(returned):
+    """The scalar that is trained, of what `loss_fn` returned, or what stands in its place."""
     if isinstance(returned, Mapping):
         return returned.get("loss")
     if hasattr(returned, "loss"):
@@ -51,7 +51,7 @@ class Returned:
 
     def __init__(self, returned, has_loss=True):
         """Without a loss all tensors are results like others, and `loss` is None."""
-        self._given = _find_loss(returned) if has_loss else None
+        self._given = find_loss(returned) if has_loss else None
         self.loss = self._checked(self._given) if has_loss else None
         paths, self._spec = tree.flatten(returned, "what the loss function returns")
         self._leaves, self.tensors = [], {}

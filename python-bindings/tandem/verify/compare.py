@@ -43,6 +43,14 @@ MANY = 64
 _SECOND_MOMENTS = ("exp_avg_sq.", "max_exp_avg_sq.")
 
 
+# Results of a step that are chosen indices; `loss_fn` may return others.
+CHOICE = "choice."
+
+
+def is_choice(role, name):
+    return role == "output" and name.startswith(CHOICE)
+
+
 @dataclass
 class Values:
     """Copies of what a step leaves."""

@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from .. import random
 from ..base.types import is_number
 from ..capture.model_file import explained
+from ..capture.returned import find_loss
 from ..errors import ModelFileError
 from ..optimizers.state_dicts import OF_GROUP, is_own, plain_number
 from ..tracing.precision import casting
@@ -292,7 +293,7 @@ class Eager:
         # The backward pass draws and chooses as well, where a checkpoint runs a part of the model again.
         with _as_captured(self.seed, number, self.random_calls), choices:
             with explained(f"step {number} in eager"), casting(self.precision):
-                loss = self.loss_fn(self.model, batch)
+                loss = find_loss(self.loss_fn(self.model, batch))
             choices.again = True
             with explained(f"step {number} in eager, backward"):
                 loss.backward()

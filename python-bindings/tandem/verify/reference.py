@@ -10,8 +10,9 @@ from pathlib import Path
 
 import torch
 
+from ..base.outputs import write_tensors
 from ..errors import RunError, TandemError
-from .compare import History, Values
+from .compare import CHOICE, History, Values, is_choice
 
 STAGES = ("import", "accumulate", "plan", "shard", "localize", "duplex", "schedule")
 
@@ -74,15 +75,13 @@ def record_program(module, program, batches, seed, folder, operators, threads=1)
 
 def _steps(module, batches, seed, folder, run):
     """The values behind each step, which `run(number, "--data", FILE, "--save", FILE)` does."""
-    from safetensors.torch import save_file
-
     data, after = (Path(folder) / f"{name}.safetensors" for name in ("data", "after"))
     values = module.values() | {"seed/seed": torch.tensor(seed)}
     for number, batch in enumerate(batches):
         tensors = values | {
             key.replace("input/", "batch.0/"): t for key, t in module.inputs(batch).items()
         }
-        save_file({key: t.detach().clone().contiguous() for key, t in tensors.items()}, data)
+        write_tensors(data, tensors)
         run(number, "--data", data, "--save", after)
         values |= _load(after)
         yield values
@@ -102,5 +101,5 @@ def _note(history, results):
     history.gradients.append(
         {name: tensor for (role, _, name), tensor in named.items() if role == "gradient"}
     )
-    choices = {name: tensor for (role, _, name), tensor in named.items() if role == "output"}
-    history.choices.append([choices[f"choice.{i}"] for i in range(len(choices))])
+    choices = {name: tensor for (role, _, name), tensor in named.items() if is_choice(role, name)}
+    history.choices.append([choices[f"{CHOICE}{i}"] for i in range(len(choices))])

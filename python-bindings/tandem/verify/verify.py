@@ -7,17 +7,20 @@ import torch
 
 from ..capture.export import StepModule, export
 from ..capture.model_file import ModelFile, as_dtype
+from ..capture.returned import find_loss
 from ..lowering.text import print_step
 from ..optimizers.optimizers import is_decoupled
 from ..session.step import Step
 from ..tracing.arguments import Result
 from .compare import (
+    CHOICE,
     TOLERANCES,
     History,
     Training,
     Values,
     choice_margin,
     compare,
+    is_choice,
     worst,
 )
 from .eager import CHOOSING, Eager, build, computing_in, values_of
@@ -43,7 +46,7 @@ def observe_choices(module):
     """The module with the chosen indices as further results, `output/choice.<i>`."""
     operators = [operator for operator in module.step.operators if _chooses(operator)]
     step = copy.copy(module.step)
-    names = [f"choice.{i}" for i in range(len(operators))]
+    names = [f"{CHOICE}{i}" for i in range(len(operators))]
     step.results = module.step.results + [Result("output", name) for name in names]
     step.outputs = module.step.outputs + [operator.results[-1] for operator in operators]
     return replace(module, mlir=print_step(step), results=step.results, make_step=lambda: step)
@@ -88,11 +91,9 @@ def _values(step):
 def run_step(step, batches):
     """Trains a compiled step, and returns the history with the values after each step."""
     history, values = History(), []
-    choices = [
-        r.name for r in step.module.results if r.role == "output" and r.name.startswith("choice.")
-    ]
+    choices = [r.name for r in step.module.results if is_choice(r.role, r.name)]
     for batch in batches:
-        history.losses.append(step(batch).item())
+        history.losses.append(find_loss(step(batch)).item())
         history.gradients.append(step.gradients())
         history.choices.append([step.result("output", name) for name in choices])
         values.append(_values(step))
@@ -143,7 +144,9 @@ def _training(module, model, optimizer, steps):
 def _same_choices(module, expected):
     """Whether the captured choices are those of eager, in number and shape."""
     outputs = [
-        v for r, v in zip(module.results, module.step.outputs, strict=True) if r.role == "output"
+        value
+        for result, value in zip(module.results, module.step.outputs, strict=True)
+        if is_choice(result.role, result.name)
     ]
     noted = expected.choices[0] if expected.choices else []
     sizes = [torch.Size(value.shape).numel() for value in outputs]
