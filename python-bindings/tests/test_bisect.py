@@ -1,6 +1,7 @@
 """The command `bisect`: faults planted into the IR of one stage are found at their operator."""
 
 import re
+from pathlib import Path
 
 import pytest
 from tandem.__main__ import main
@@ -170,6 +171,50 @@ def test_names_what_makes_a_step_fail(bisect, plant):
         r"emit differs first from schedule: nn\.\w+ at .*m\.py:6 .*by command \d", found
     )
     assert lines[-1].startswith("  then: ") and "loss is nan" in lines[-1]
+
+
+CLIPPED = (
+    MODEL[: MODEL.index("def optimizer")]
+    + """
+class Clipped(torch.optim.Optimizer):
+    def __init__(self, parameters):
+        super().__init__(parameters, dict(lr=0.1))
+    @torch.no_grad()
+    def step(self):
+        own = self.param_groups[0]["params"]
+        nn.utils.clip_grad_norm_(own, 0.01)
+        for p in own:
+            p.sub_(0.1 * p.grad)
+def optimizer(m): return Clipped(m.parameters())
+"""
+)
+
+
+@pytest.mark.parametrize(
+    "pattern, text, operator",
+    [
+        # The sum of other values.
+        (
+            r"(\n.* = spmd\.all_reduce )(%\w+)( .*#update)",
+            r"\n%wrong = nn.add \2, \2 {nn.pass = #update} : (tensor<f64>, tensor<f64>) -> tensor<f64>"
+            r"\1%wrong\3",
+            "spmd.all_reduce",
+        ),
+        # What reads the sum.
+        (r"(spmd\.all_reduce .*#update.*\n.*)nn\.sqrt", r"\1nn.neg", "nn.neg"),
+    ],
+)
+def test_finds_the_sum_of_the_update(bisect, plant, model, pattern, text, operator):
+    """The norm of gradients: none of its numbers is below the floor."""
+    Path(model).write_text(CLIPPED)
+    words = plant("duplex", pattern, text, plan="zero", micro=2)
+    status, lines = bisect("--plan", "zero", *words)
+    assert status == 1
+    found = next((line for line in lines if line.startswith("bisect: ")), lines)
+    expected = (
+        rf"bisect: duplex differs first from localize: {re.escape(operator)} at .* \(update, "
+    )
+    assert re.match(expected, found), lines
 
 
 @pytest.mark.parametrize(

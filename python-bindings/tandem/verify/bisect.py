@@ -146,8 +146,8 @@ class _Noise:
             return None
         if value.kind != "update" or value.id < 0:
             return tensor.abs() < self.floor
-        if value.operator.startswith("spmd."):  # of elements of all members
-            return torch.ones_like(tensor, dtype=torch.bool)
+        if value.operator.startswith("spmd."):
+            return self._gather(value, tensor)
         mask = torch.zeros_like(tensor, dtype=torch.bool)
         for number in value.operands:
             other = self.of(self.values[number], point)
@@ -158,6 +158,26 @@ class _Noise:
             elif value.operator == "nn.reshape":
                 mask |= other.reshape(mask.shape)
         return mask
+
+    def _gather(self, value, tensor):
+        """Of a collective: each element is one of any member's, or the sum of those of all, at its place in a slice."""
+        mask = torch.zeros_like(tensor, dtype=torch.bool)
+        for operand in (self.values[number] for number in value.operands):
+            for point in operand.points or [None]:
+                other = self.of(operand, point)
+                if other is not None:
+                    mask |= _slices(other, mask.shape)
+        return mask
+
+
+def _slices(mask, shape):
+    """A mask of another number of slices: of any one for fewer, of each for more."""
+    for dim, (own, size) in enumerate(zip(mask.shape, shape, strict=True)):
+        if own > size:
+            mask = mask.unflatten(dim, (own // size, size)).any(dim)
+        elif own < size:
+            mask = torch.cat([mask] * (size // own), dim)
+    return mask
 
 
 class _Pair:
@@ -223,6 +243,8 @@ class _Pair:
             return Difference(new, places[1], _largest(error), 0.0)
         if new.kind == "update":
             noisy = self.noise.of(old, places[0])
+            if noisy.all():
+                return None
             error = torch.where(noisy, 0.0, error)
         return Difference(new, places[1], _largest(error), self._allowed(old, places[0]))
 
