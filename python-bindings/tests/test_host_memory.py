@@ -183,13 +183,18 @@ def test_the_predicted_step_chooses_the_bucket():
     step, batches = compiled(**HOW["zero"], **ON_HOST)
     said = "\n".join(step.compiled.remarks)
     assert re.search(r"walk over buckets of at most .*: a step is predicted to take", said)
-    whole, _ = compiled(**HOW["zero"], **ON_HOST, bucket="1GB")
-    small, _ = compiled(**HOW["zero"], **ON_HOST, bucket=1)
-    assert len(stages_of(whole)) < len(stages_of(small))
+    others = [compiled(**HOW["zero"], **ON_HOST, bucket=bucket)[0] for bucket in ("1GB", 1)]
     for batch in batches:
-        assert step(batch) == whole(batch) == small(batch)
-    assert_same(step, whole)
-    assert_same(step, small)
+        loss = step(batch)
+        assert [other(batch) for other in others] == [loss, loss]
+    for other in others:
+        assert_same(step, other)
+
+
+def test_a_bucket_has_what_its_bytes_let_in():
+    """On one device, where updates wait for no sums of gradients and so are in one stage without buckets."""
+    whole, small = (compiled(**ON_HOST, bucket=bucket)[0] for bucket in ("1GB", 1))
+    assert len(stages_of(whole)) == 1 < len(stages_of(small))
 
 
 def test_a_bucket_that_is_larger_than_what_is_free_is_said():
