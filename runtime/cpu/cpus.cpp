@@ -8,7 +8,6 @@
 
 #include "cpu/cpus.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <string_view>
 #include <vector>
@@ -33,13 +32,13 @@ std::vector<int> usableCpus() {
 std::optional<cpu_set_t> cpusOf(size_t place, size_t ranks) {
   const char *wanted = std::getenv("TANDEM_BIND");
   std::vector<int> cpus = usableCpus();
-  if (ranks < 2 || cpus.empty() || (wanted && std::string_view(wanted) == "0"))
+  bool isRefused = wanted && std::string_view(wanted) == "0";
+  if (isRefused || ranks < 2 || cpus.empty() || cpus.size() % ranks)
     return std::nullopt;
-  size_t begin = place * cpus.size() / ranks;
-  size_t end = std::max(begin + 1, (place + 1) * cpus.size() / ranks);
+  size_t share = cpus.size() / ranks;
   cpu_set_t set;
   CPU_ZERO(&set);
-  for (size_t i = begin; i < end; ++i)
+  for (size_t i = place * share; i < (place + 1) * share; ++i)
     CPU_SET(cpus[i], &set);
   return set;
 }

@@ -16,10 +16,9 @@
 namespace tandem::rt::cpu {
 
 /// The CPUs of number `place` of `ranks` ranks: an equal share of those that
-/// the calling thread may use, in their order; where there are fewer CPUs than
-/// ranks, one that several ranks have. None for a single rank, whose threads
-/// may run anywhere, for a system that does not tell, and where TANDEM_BIND is
-/// 0.
+/// the calling thread may use, by their numbers. None where they do not divide
+/// into equal shares, for a single rank, for a system that does not tell, and
+/// where TANDEM_BIND is 0.
 ///
 /// Queues of a rank wake each other all the time. On a virtual machine Linux
 /// takes an idle CPU, which its host has put to sleep, for one that is taken

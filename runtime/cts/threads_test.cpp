@@ -131,24 +131,18 @@ std::pair<int, int> countCpus(const cpu_set_t &a, const cpu_set_t &b) {
 
 TEST(Cpus, OfTwoRanksAreApart) {
   cpu_set_t usable = cpusOfCaller();
-  if (CPU_COUNT(&usable) < 2)
-    GTEST_SKIP() << "one CPU";
+  if (CPU_COUNT(&usable) % 2)
+    GTEST_SKIP() << "CPUs that do not divide by two";
   auto first = cpu::cpusOf(0, 2), second = cpu::cpusOf(1, 2);
   ASSERT_TRUE(first && second);
   EXPECT_EQ(countCpus(*first, *second), std::pair(CPU_COUNT(&usable), 0));
 }
 
-TEST(Cpus, AreSharedByMoreRanks) {
-  cpu_set_t usable = cpusOfCaller(), all;
-  CPU_ZERO(&all);
-  size_t ranks = 3 * size_t(CPU_COUNT(&usable));
-  for (size_t place = 0; place < ranks; ++place) {
-    auto cpus = cpu::cpusOf(place, ranks);
-    ASSERT_TRUE(cpus);
-    EXPECT_EQ(CPU_COUNT(&*cpus), 1);
-    CPU_OR(&all, &all, &*cpus);
-  }
-  EXPECT_TRUE(CPU_EQUAL(&all, &usable));
+TEST(Cpus, AreNotSharedUnevenly) {
+  cpu_set_t usable = cpusOfCaller();
+  auto count = size_t(CPU_COUNT(&usable));
+  EXPECT_FALSE(cpu::cpusOf(0, count + 1));
+  EXPECT_FALSE(cpu::cpusOf(0, 2 * count));
 }
 
 TEST(Cpus, AreNotChosenForOneRankOrByRequest) {
@@ -161,7 +155,8 @@ TEST(Cpus, AreNotChosenForOneRankOrByRequest) {
 TEST(Cpus, AreLeftAtTheEndOfAScope) {
   cpu_set_t before = cpusOfCaller();
   auto cpus = cpu::cpusOf(1, 2);
-  ASSERT_TRUE(cpus);
+  if (!cpus)
+    GTEST_SKIP() << "CPUs that do not divide by two";
   {
     cpu::OnCpus here(cpus);
     cpu_set_t now = cpusOfCaller();
