@@ -163,6 +163,7 @@ def test_how_a_plan_splits_a_batch():
         "replicate": kinds.WHOLE,
         "data-parallel": kinds.DATA,
         "zero": kinds.DATA,
+        "zero2": kinds.DATA,
         "tensor-parallel": kinds.DATA_OF_SEVERAL,
         "expert-parallel": kinds.ALL,
         "pipeline": kinds.DATA,
