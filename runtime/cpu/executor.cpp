@@ -231,6 +231,7 @@ void CpuExecutor::threadMain(const Worker &worker) {
   // Names of threads have at most 15 characters.
   std::string name = concat("rank", worker.rank.number, " ", worker.queue.name);
   pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
+  cpu::OnCpus here(worker.rank.cpus);
   uint64_t seen = 0;
   std::unique_lock lock(mutex);
   while (true) {
@@ -271,7 +272,6 @@ bool CpuExecutor::runSegment(Rank &rank, QueueState &queue,
 }
 
 void CpuExecutor::runQueue(Rank &rank, QueueState &queue) noexcept {
-  cpu::OnCpus here(rank.cpus);
   cpu::LibraryThreads libraryThreads(queue.threads);
   if (queue.clock)
     queue.clock->start();
@@ -350,7 +350,10 @@ void CpuExecutor::runWorkers() {
   if (!threads.empty())
     wake.notify_all();
   lock.unlock();
-  runQueue(workers[0].rank, workers[0].queue);
+  {
+    cpu::OnCpus here(workers[0].rank.cpus);
+    runQueue(workers[0].rank, workers[0].queue);
+  }
   lock.lock();
   done.wait(lock, [&] { return running == 0; });
 }
