@@ -7,10 +7,9 @@
 
 #include "Buckets.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "tandem/Analysis/Bytes.h"
 #include "tandem/Cost/Plan.h"
-#include "tandem/Dialect/SPMD/Host.h"
 #include "tandem/Support/ByteSize.h"
+#include "tandem/Transforms/Schedule/Schedule.h"
 #include "tandem_rt/pinned.h"
 #include <algorithm>
 #include <map>
@@ -21,14 +20,6 @@ namespace tandem {
 
 /// The search begins with this share of all bytes, and ends with the last.
 static constexpr int64_t kFirstShare = 32, kLastShare = 1024;
-
-static int64_t countStored(func::FuncOp step) {
-  int64_t bytes = 0;
-  for (unsigned i = 0; i < step.getNumArguments(); ++i)
-    if (spmd::isOnHost(step, i))
-      bytes += getBytes(step.getArgumentTypes()[i]);
-  return bytes;
-}
 
 int64_t countStored(ModuleOp module) {
   int64_t most = 0;

@@ -404,7 +404,8 @@ LogicalResult Compilation::weighBucket(ModuleOp duplexed, BucketTrial &trial) {
 }
 
 /// In front of the stage schedule. What a trial reports the stage will report,
-/// too. All orders of a pipeline have the size of the first one.
+/// too. Orders that a search weighs have the size of the first one; that which
+/// it takes has one of its own.
 void Compilation::chooseBucket() {
   if (options.bucket >= 0 || !options.triesSizes || unordered.isWeighed)
     return;

@@ -90,14 +90,19 @@ struct FormBucketsPass
 };
 } // namespace
 
+int64_t tandem::countStored(func::FuncOp step) {
+  int64_t bytes = 0;
+  for (unsigned i = 0; i < step.getNumArguments(); ++i)
+    if (isOnHost(step, i))
+      bytes += getBytes(step.getArgumentTypes()[i]);
+  return bytes;
+}
+
 BucketFormer::BucketFormer(func::FuncOp step, int64_t limit, bool largestFirst)
     : step(step), block(step.getBody().front()), limit(limit),
       largestFirst(largestFirst) {
-  int64_t bytes = 0;
-  for (unsigned i = 0; i < step.getNumArguments(); ++i)
-    bytes += isOnHost(step, i) ? getBytes(step.getArgumentTypes()[i]) : 0;
   if (limit < 0)
-    this->limit = bytes / kShares;
+    this->limit = countStored(step) / kShares;
 }
 
 /// The moments of a parameter are fetched together.

@@ -43,6 +43,10 @@
 #include "mlir/Pass/Pass.h"
 #include "tandem/Transforms/PassOptions.h"
 
+namespace mlir::func {
+class FuncOp;
+} // namespace mlir::func
+
 namespace mlir {
 class OpPassManager;
 } // namespace mlir
@@ -65,6 +69,9 @@ struct ScheduleOptions : mlir::PassPipelineOptions<ScheduleOptions> {
 #include "tandem/Support/Options.def"
   }
 };
+
+/// The bytes of the arguments of a step that lie on the host.
+int64_t countStored(mlir::func::FuncOp step);
 
 #define GEN_PASS_DECL
 #define GEN_PASS_REGISTRATION
