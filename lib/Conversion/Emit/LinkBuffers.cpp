@@ -338,16 +338,24 @@ void LinkBuffers::prolongSends(Block &block, Alive &alive) {
   }
 }
 
-/// The run in front of `op` that what comes from elsewhere may be beside; none
-/// behind which something else stands that it waits for.
-static sched::RunOp findRunBefore(Operation *op, const Listing &listing) {
+/// The runs in front of `op` that what comes from elsewhere may be beside, the
+/// last one first; none behind which something else stands that it waits for.
+static SmallVector<sched::RunOp> findRunsBefore(Operation *op,
+                                                const Listing &listing) {
   auto fetch = dyn_cast<sched::FromHostOp>(op);
   Operation *sent = fetch ? fetch.getValue().getDefiningOp() : nullptr;
-  for (op = op->getPrevNode(); op && op != sent; op = op->getPrevNode())
-    if (auto run = dyn_cast<sched::RunOp>(op);
-        run && !run.isSum() && listing.contains(op))
-      return run.isOfSection() ? run : sched::RunOp();
-  return {};
+  SmallVector<sched::RunOp> runs;
+  for (op = op->getPrevNode();
+       op && op != sent && int64_t(runs.size()) < kRunsOfTransfer;
+       op = op->getPrevNode()) {
+    auto run = dyn_cast<sched::RunOp>(op);
+    if (!run || run.isSum() || !listing.contains(op))
+      continue;
+    if (!run.isOfSection())
+      break;
+    runs.push_back(run);
+  }
+  return runs;
 }
 
 /// What waits on the host is sent one pass later, and fetched one earlier
@@ -363,9 +371,10 @@ void LinkBuffers::spreadHostCopies(Block &block, const Listing &listing) {
     }
     if (!isa<sched::FromHostOp>(op))
       continue;
-    if (sched::RunOp run = findRunBefore(&op, listing)) {
+    SmallVector<sched::RunOp> runs = findRunsBefore(&op, listing);
+    if (!runs.empty()) {
       lower::Lifetime &life = buffers[numbers.lookup(op.getResult(0))].life;
-      life.first.front() = positions.lookup(run).first;
+      life.first.front() = positions.lookup(runs.front()).first;
       life.birth.front() = life.first.front() - 1;
     }
   }
@@ -385,19 +394,10 @@ void LinkBuffers::advanceReceives(Block &block, const Listing &listing,
 void LinkBuffers::advance(Operation *receive, const Listing &listing,
                           Alive &alive) {
   lower::Buffer &buffer = buffers[numbers.lookup(receive->getResult(0))];
-  auto fetch = dyn_cast<sched::FromHostOp>(receive);
-  Operation *sent = fetch ? fetch.getValue().getDefiningOp() : nullptr;
-  int64_t numRuns = 0;
-  for (Operation *op = receive->getPrevNode();
-       op && op != sent && numRuns < kRunsOfTransfer; op = op->getPrevNode()) {
-    auto run = dyn_cast<sched::RunOp>(op);
-    if (!run || run.isSum() || !listing.contains(op))
-      continue;
-    if (!run.isOfSection() ||
-        !alive.advance(buffer, positions.lookup(op).first))
+  for (sched::RunOp run : findRunsBefore(receive, listing)) {
+    if (!alive.advance(buffer, positions.lookup(run).first))
       return;
-    firstRuns[receive] = op;
-    ++numRuns;
+    firstRuns[receive] = run;
   }
 }
 
