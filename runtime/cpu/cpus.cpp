@@ -7,10 +7,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "cpu/cpus.h"
+#include "core/text.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <string_view>
-#include <vector>
+#include <tuple>
 
 namespace tandem::rt::cpu {
 
@@ -27,20 +30,48 @@ std::vector<int> usableCpus() {
       cpus.push_back(cpu);
   return cpus;
 }
+
+/// Where TANDEM_BIND does not say otherwise.
+Expected<bool> areBound() {
+  const char *text = std::getenv("TANDEM_BIND");
+  std::string_view wanted = text ? text : "";
+  if (wanted.empty() || wanted == "1")
+    return true;
+  if (wanted == "0")
+    return false;
+  return errorOf("TANDEM_BIND is '", wanted, "', expected 0 or 1");
+}
 } // namespace
 
-std::optional<cpu_set_t> cpusOf(size_t place, size_t ranks) {
-  const char *wanted = std::getenv("TANDEM_BIND");
-  std::vector<int> cpus = usableCpus();
-  bool isRefused = wanted && std::string_view(wanted) == "0";
-  if (isRefused || ranks < 2 || cpus.empty() || cpus.size() % ranks)
-    return std::nullopt;
+std::vector<int> sortByCore(std::vector<int> cpus, const std::string &folder) {
+  auto read = [&](int cpu, const char *name) {
+    int number = 0;
+    std::ifstream(concat(folder, "/cpu", cpu, "/topology/", name)) >> number;
+    return number;
+  };
+  std::vector<std::tuple<int, int, int>> places;
+  for (int cpu : cpus)
+    places.push_back(
+        {read(cpu, "physical_package_id"), read(cpu, "core_id"), cpu});
+  std::sort(places.begin(), places.end());
+  for (size_t i = 0; i < cpus.size(); ++i)
+    cpus[i] = std::get<2>(places[i]);
+  return cpus;
+}
+
+Expected<std::optional<cpu_set_t>> cpusOf(size_t place, size_t ranks) {
+  Expected<bool> bound = areBound();
+  if (!bound.ok())
+    return bound.status();
+  std::vector<int> cpus = sortByCore(usableCpus(), "/sys/devices/system/cpu");
+  if (!*bound || ranks < 2 || cpus.empty() || cpus.size() % ranks)
+    return std::optional<cpu_set_t>();
   size_t share = cpus.size() / ranks;
   cpu_set_t set;
   CPU_ZERO(&set);
   for (size_t i = place * share; i < (place + 1) * share; ++i)
     CPU_SET(cpus[i], &set);
-  return set;
+  return std::optional(set);
 }
 
 OnCpus::OnCpus(const std::optional<cpu_set_t> &cpus) {

@@ -144,7 +144,10 @@ Status CpuExecutor::prepareRank(size_t place) {
                                          rankProgram.numEvents,
                                          options.times != nullptr));
   Rank &rank = *ranks.back();
-  rank.cpus = cpu::cpusOf(place, context.ranks.size());
+  auto cpus = cpu::cpusOf(place, context.ranks.size());
+  if (!cpus.ok())
+    return cpus.status();
+  rank.cpus = *cpus;
   if (options.threads > 1 && !options.times)
     rank.crew = std::make_unique<cpu::Crew>(options.threads, rank.cpus);
   cpu::TaskContext from{program,

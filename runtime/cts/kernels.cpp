@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <fcntl.h>
+#include <sched.h>
 #include <unistd.h>
 
 /// What a kernel is called here (emulated_kernels.cpp).
@@ -70,6 +71,16 @@ void counted_phase(void *const *buffers, const int64_t *scalars, int64_t phase,
 }
 // Not const, which would have no symbol.
 int64_t counted_phases[] = {2, 1};
+
+/// Of the first of scalars[0] CPUs whether the calling thread may run there.
+void cpus(void *const *buffers, const int64_t *scalars) {
+  cpu_set_t usable;
+  CPU_ZERO(&usable);
+  sched_getaffinity(0, sizeof usable, &usable);
+  float *out = static_cast<float *>(buffers[0]);
+  for (int64_t i = 0; i < scalars[0]; ++i)
+    out[i] = CPU_ISSET(size_t(i), &usable) ? 1 : 0;
+}
 
 /// p -= lr * g, over scalars[0] f32: in place.
 void KERNEL(sgd)(void *const *buffers, const int64_t *scalars) {

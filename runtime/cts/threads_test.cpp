@@ -12,6 +12,9 @@
 
 #include <atomic>
 #include <cblas.h>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
 namespace tandem::rt::cts {
@@ -129,32 +132,70 @@ std::pair<int, int> countCpus(const cpu_set_t &a, const cpu_set_t &b) {
   return {CPU_COUNT(&any), CPU_COUNT(&both)};
 }
 
-TEST(Cpus, OfTwoRanksAreApart) {
+/// With a value of TANDEM_BIND, none if it is null.
+class Cpus : public testing::Test {
+protected:
+  void SetUp() override {
+    if (const char *text = std::getenv("TANDEM_BIND"))
+      before = text;
+    bind(nullptr);
+  }
+  void TearDown() override { bind(before ? before->c_str() : nullptr); }
+
+  static void bind(const char *text) {
+    ASSERT_EQ(text ? setenv("TANDEM_BIND", text, 1) : unsetenv("TANDEM_BIND"),
+              0);
+  }
+
+private:
+  std::optional<std::string> before;
+};
+
+TEST_F(Cpus, OfTwoRanksAreApart) {
   cpu_set_t usable = cpusOfCaller();
   if (CPU_COUNT(&usable) % 2)
     GTEST_SKIP() << "CPUs that do not divide by two";
-  auto first = cpu::cpusOf(0, 2), second = cpu::cpusOf(1, 2);
+  auto first = *cpu::cpusOf(0, 2), second = *cpu::cpusOf(1, 2);
   ASSERT_TRUE(first && second);
   EXPECT_EQ(countCpus(*first, *second), std::pair(CPU_COUNT(&usable), 0));
 }
 
-TEST(Cpus, AreNotSharedUnevenly) {
+TEST_F(Cpus, AreNotSharedUnevenly) {
   cpu_set_t usable = cpusOfCaller();
   auto count = size_t(CPU_COUNT(&usable));
-  EXPECT_FALSE(cpu::cpusOf(0, count + 1));
-  EXPECT_FALSE(cpu::cpusOf(0, 2 * count));
+  EXPECT_FALSE(*cpu::cpusOf(0, count + 1));
+  EXPECT_FALSE(*cpu::cpusOf(0, 2 * count));
 }
 
-TEST(Cpus, AreNotChosenForOneRankOrByRequest) {
-  EXPECT_FALSE(cpu::cpusOf(0, 1));
-  ASSERT_EQ(setenv("TANDEM_BIND", "0", 1), 0);
-  EXPECT_FALSE(cpu::cpusOf(0, 2));
-  ASSERT_EQ(unsetenv("TANDEM_BIND"), 0);
+TEST_F(Cpus, AreNotChosenForOneRankOrByRequest) {
+  EXPECT_FALSE(*cpu::cpusOf(0, 1));
+  bind("0");
+  EXPECT_FALSE(*cpu::cpusOf(0, 2));
+  bind("off");
+  EXPECT_EQ(cpu::cpusOf(0, 2).status().message(),
+            "TANDEM_BIND is 'off', expected 0 or 1");
 }
 
-TEST(Cpus, AreLeftAtTheEndOfAScope) {
+/// Two packages of two cores, each with two threads, whose numbers are as far
+/// apart as on most machines; one CPU of which nothing is known.
+TEST_F(Cpus, OfACoreAreNeighbours) {
+  std::filesystem::path folder =
+      testing::TempDir() + "topology-" + std::to_string(getpid());
+  for (int cpu = 0; cpu < 8; ++cpu) {
+    auto of = folder / ("cpu" + std::to_string(cpu)) / "topology";
+    std::filesystem::create_directories(of);
+    std::ofstream(of / "physical_package_id") << cpu % 4 / 2;
+    std::ofstream(of / "core_id") << cpu % 2;
+  }
+  EXPECT_EQ(cpu::sortByCore({0, 1, 2, 3, 4, 5, 6, 7}, folder),
+            (std::vector<int>{0, 4, 1, 5, 2, 6, 3, 7}));
+  EXPECT_EQ(cpu::sortByCore({3, 7, 9}, folder), (std::vector<int>{9, 3, 7}));
+  std::filesystem::remove_all(folder);
+}
+
+TEST_F(Cpus, AreLeftAtTheEndOfAScope) {
   cpu_set_t before = cpusOfCaller();
-  auto cpus = cpu::cpusOf(1, 2);
+  auto cpus = *cpu::cpusOf(1, 2);
   if (!cpus)
     GTEST_SKIP() << "CPUs that do not divide by two";
   {
@@ -162,6 +203,53 @@ TEST(Cpus, AreLeftAtTheEndOfAScope) {
     cpu_set_t now = cpusOfCaller();
     EXPECT_TRUE(CPU_EQUAL(&now, &*cpus));
   }
+  cpu_set_t after = cpusOfCaller();
+  EXPECT_TRUE(CPU_EQUAL(&after, &before));
+}
+
+constexpr int64_t kCpusOfTest = 64;
+
+/// Those where both queues of `rank` of two run: a one for each.
+std::vector<std::vector<float>> cpusOfQueues(const Session &session,
+                                             size_t rank) {
+  std::vector<std::vector<float>> queues;
+  for (const char *name : {"compute", "comm"}) {
+    auto all = valuesOf<float>(result(session, "output", name));
+    auto begin = all.begin() + ptrdiff_t(rank) * kCpusOfTest;
+    queues.emplace_back(begin, begin + kCpusOfTest);
+  }
+  return queues;
+}
+
+std::vector<float> flagsOf(const cpu_set_t &cpus) {
+  std::vector<float> flags;
+  for (size_t cpu = 0; cpu < kCpusOfTest; ++cpu)
+    flags.push_back(CPU_ISSET(cpu, &cpus) ? 1 : 0);
+  return flags;
+}
+
+TEST_F(Cpus, OfARankHaveAllItsQueues) {
+  cpu_set_t before = cpusOfCaller();
+  auto first = *cpu::cpusOf(0, 2), second = *cpu::cpusOf(1, 2);
+  if (!first)
+    GTEST_SKIP() << "CPUs that do not divide by two";
+  ProgramBuilder b({{"data", 2}});
+  uint32_t object = b.addCodeObject("kernels", kernelImage());
+  addCommQueue(b);
+  for (uint32_t queue : {0u, kComm}) {
+    uint32_t y = b.addResult({.role = "output",
+                              .name = queue ? "comm" : "compute",
+                              .type = ElementType::F32,
+                              .globalShape = {2 * kCpusOfTest},
+                              .form = {{{1, {0}}}, {}}});
+    b.launch({.name = "cpus", .queue = queue}, object, "cpus", {},
+             {b.result(y)}, {kCpusOfTest});
+  }
+  auto session = start(b);
+  EXPECT_OK(session->step());
+  for (size_t rank : {size_t(0), size_t(1)})
+    for (const std::vector<float> &of : cpusOfQueues(*session, rank))
+      EXPECT_EQ(of, flagsOf(rank ? *second : *first)) << "rank " << rank;
   cpu_set_t after = cpusOfCaller();
   EXPECT_TRUE(CPU_EQUAL(&after, &before));
 }
