@@ -62,6 +62,11 @@ private:
   void addStrands();
   void addRule();
   void addPipelines();
+  void addAmp(LayoutProblem problem, const Deadline &share);
+  bool isOpen(const Layout &layout) const {
+    return options.accumulate == 1 ||
+           options.accumulate == countMicrobatches(layout);
+  }
   LayoutProblem makeProblem() const;
   int64_t countMicrobatches(const Layout &layout) const {
     return step.rows / options.micro / layout.data / layout.rows;
@@ -277,9 +282,7 @@ void Chooser::addPipelines() {
   std::set<std::pair<unsigned, unsigned>> tooLarge;
   for (const LayoutResult &result : searchLayouts(problem, share)) {
     const Layout &layout = result.layout;
-    bool isOpen = options.accumulate == 1 ||
-                  options.accumulate == countMicrobatches(layout);
-    if (layout.pipe == 1 || !isOpen)
+    if (layout.pipe == 1 || !isOpen(layout))
       continue;
     if (result.cut.empty()) {
       if (result.lacksMemory && tooLarge.size() < kMostTooLarge &&
@@ -292,6 +295,25 @@ void Chooser::addPipelines() {
       addPipeline(problem, result);
     }
   }
+  addAmp(std::move(problem), share);
+}
+
+/// AMP's best layout: that of its equations 2 and 4, by 1F1B.
+void Chooser::addAmp(LayoutProblem problem, const Deadline &share) {
+  problem.accounting = CutAccounting::Amp;
+  std::vector<LayoutResult> results = searchLayouts(problem, share);
+  auto best = llvm::find_if(results, [&](const LayoutResult &result) {
+    return !result.cut.empty() && isOpen(result.layout);
+  });
+  if (best == results.end() || share.isOver())
+    return;
+  const Layout &layout = best->layout;
+  if (layout.pipe > 1)
+    addPipeline(problem, *best);
+  else
+    candidates.push_back(make(printMesh(1, layout.data, layout.model),
+                              printMesh(1, layout.data, layout.model)));
+  candidates.back().name = "amp " + candidates.back().name;
 }
 
 /// The same pipeline with other microbatches and another order.
