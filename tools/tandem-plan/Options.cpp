@@ -205,7 +205,7 @@ static std::string findConflict(const std::set<std::string_view> &given) {
        {"--partition", "--layouts", "--schedule", "--search", "--replan",
         "--start", "--compare", "--stages", "--gap", "--json",
         "--fail-on-replicate", "--without"}},
-      {{"--layouts"}, {"--check", "-o", "--print-problem"}},
+      {{"--layouts"}, {"--print-problem"}},
       {{"--schedule"}, {"--explain"}},
       {{"--check"}, {"-o"}}};
   for (const auto &[names, others] : exclusive)

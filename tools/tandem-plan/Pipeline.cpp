@@ -18,6 +18,9 @@ using namespace tandem::pipeline;
 
 static const FileKind kCutFile = {
     "cut", [](std::string_view begin) { return begin.starts_with("cut "); }};
+static const FileKind kLayoutFile = {"layout", [](std::string_view begin) {
+                                       return begin.starts_with("layout ");
+                                     }};
 
 /// The time limit, or an interrupt.
 static Deadline makeDeadline(const Arguments &arguments) {
@@ -87,6 +90,21 @@ int tandem::runPartition(const Arguments &arguments) {
   return 0;
 }
 
+static int checkLayout(const LayoutProblem &problem,
+                       const Arguments &arguments) {
+  std::string error;
+  std::optional<std::string> text = readFile(arguments.check, error);
+  if (!text)
+    return fail(error);
+  auto result = parseLayoutResult(problem, *text, arguments.check, error);
+  if (!result)
+    return fail(error);
+  if (!verifyLayout(problem, *result, error))
+    return fail(arguments.check + ": " + error);
+  printf("cost %s\n", orders::printQuantity(result->seconds).c_str());
+  return 0;
+}
+
 int tandem::runLayouts(const Arguments &arguments) {
   std::string error;
   std::optional<std::string> text = readFile(arguments.layouts, error);
@@ -95,6 +113,8 @@ int tandem::runLayouts(const Arguments &arguments) {
   auto problem = parseLayoutProblem(*text, arguments.layouts, error);
   if (!problem)
     return fail(error);
+  if (!arguments.check.empty())
+    return checkLayout(*problem, arguments);
   search::InterruptGuard guard;
   std::vector<LayoutResult> results =
       searchLayouts(*problem, makeDeadline(arguments));
@@ -103,6 +123,14 @@ int tandem::runLayouts(const Arguments &arguments) {
                 (results.empty() ? "the batch divides into none"
                                  : print(results.front().layout) + ": " +
                                        results.front().why));
+  if (!verifyLayout(*problem, results.front(), error))
+    return fail("the layout that was found is not legal, which is a mistake of "
+                "the search: " +
+                error);
+  if (!arguments.output.empty())
+    if (int status =
+            writeFile(arguments.output, kLayoutFile, print(results.front())))
+      return status;
   if (!arguments.explains)
     results.resize(1);
   fputs(print(results).c_str(), stdout);

@@ -23,6 +23,8 @@
 
 namespace tandem::orders {
 
+class Words;
+
 /// The largest cost in the text of a partition.
 inline constexpr double kMaxQuantity = 1e15;
 
@@ -109,6 +111,10 @@ std::string print(const Partition &partition);
 std::optional<Partition> parsePartition(std::string_view text,
                                         std::string_view name,
                                         std::string &error);
+
+/// Reads a line of a partition that stands among others. False, with nothing
+/// taken, if the line is of something else.
+bool readPartitionLine(Words &words, Partition &partition);
 
 } // namespace tandem::orders
 

@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Search/Pipeline/Cuts.h"
-#include "Words.h"
 #include "tandem/Orders/Simulate.h"
 #include "tandem/Orders/VerifyOrder.h"
+#include "tandem/Orders/Words.h"
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -103,35 +103,56 @@ double tandem::pipeline::getLowerBound(const CutProblem &problem) {
 }
 
 //===----------------------------------------------------------------------===//
-// Memory
+// The price
 //===----------------------------------------------------------------------===//
 
-void tandem::pipeline::addWeights(const CutProblem &problem, const Cut &cut,
-                                  std::vector<double> &held) {
+/// (m - 1) times the largest section, and all sections and transfers once. It
+/// stands for 1F1B, in which point i has up to p - i microbatches in flight.
+static void priceByEquation4(const CutProblem &problem,
+                             const orders::Partition &partition,
+                             CutPrice &price) {
+  double largest = 0;
+  for (size_t i = 0; i < partition.sections.size(); ++i) {
+    const orders::Section &section = partition.sections[i];
+    double own = section.forward + section.input + section.weight;
+    largest = std::max(largest, own);
+    price.seconds += own;
+    price.held[i] = section.activations *
+                    static_cast<double>(std::min<size_t>(
+                        problem.numMicrobatches, price.held.size() - i));
+  }
+  for (const orders::Edge &edge : partition.edges)
+    price.seconds += edge.seconds;
+  price.seconds += (problem.numMicrobatches - 1) * largest;
+}
+
+CutPrice tandem::pipeline::priceCut(const CutProblem &problem, const Cut &cut,
+                                    const std::optional<orders::Order> &order) {
+  orders::Partition partition = makePartition(problem, cut);
+  CutPrice price;
+  price.held.resize(problem.points.size());
+  if (order) {
+    orders::Simulation simulation = orders::simulate(partition, *order);
+    price.seconds = simulation.end;
+    for (size_t i = 0; i < price.held.size(); ++i)
+      price.held[i] = simulation.points[i].peak;
+  } else {
+    priceByEquation4(problem, partition, price);
+  }
   unsigned layer = 0;
   for (unsigned i = 0; i < cut.size(); ++i)
     for (unsigned end = layer + cut[i]; layer < end; ++layer)
-      held[problem.getPoint(i)] += problem.layers[layer].weights;
-}
-
-/// What each point holds: weights, and what its microbatches in flight hold.
-/// Equation 4 stands for 1F1B, in which point i has up to p - i of them.
-static std::vector<double> getHeld(const CutProblem &problem, const Cut &cut,
-                                   const std::optional<orders::Order> &order) {
-  orders::Partition partition = makePartition(problem, cut);
-  std::vector<double> held(problem.points.size());
-  if (order) {
-    orders::Simulation simulation = orders::simulate(partition, *order);
-    for (size_t i = 0; i < held.size(); ++i)
-      held[i] = simulation.points[i].peak;
-  } else {
-    for (size_t i = 0; i < held.size(); ++i)
-      held[i] = partition.sections[i].activations *
-                static_cast<double>(
-                    std::min<size_t>(problem.numMicrobatches, held.size() - i));
+      price.held[problem.getPoint(i)] += problem.layers[layer].weights;
+  double most = 0;
+  for (unsigned i = 0; i < price.held.size(); ++i) {
+    double more = std::max(0.0, price.held[i] - problem.points[i].memory);
+    price.excess += more;
+    if (more > most) {
+      most = more;
+      price.worst = i;
+    }
   }
-  addWeights(problem, cut, held);
-  return held;
+  return price;
 }
 
 /// `section 1 (layers 3 to 5)`.
@@ -147,89 +168,68 @@ static std::string describeSections(const CutProblem &problem, const Cut &cut,
   return text;
 }
 
-std::string
-tandem::pipeline::findExcess(const CutProblem &problem, const Cut &cut,
-                             const std::optional<orders::Order> &order) {
-  auto isUnlimited = [](const CutPoint &point) {
-    return point.memory == kUnlimited;
-  };
-  if (std::all_of(problem.points.begin(), problem.points.end(), isUnlimited))
-    return "";
-  std::vector<double> held = getHeld(problem, cut, order);
-  unsigned worst = 0;
-  auto getExcess = [&](unsigned point) {
-    return held[point] - problem.points[point].memory;
-  };
-  for (unsigned i = 1; i < held.size(); ++i)
-    if (getExcess(i) > getExcess(worst))
-      worst = i;
-  if (getExcess(worst) <= 0)
-    return "";
-  return "point " + std::to_string(worst) + " holds " +
-         orders::printQuantity(held[worst]) + ", " +
-         orders::printQuantity(getExcess(worst)) + " more than its limit of " +
-         orders::printQuantity(problem.points[worst].memory) + ", by " +
-         describeSections(problem, cut, worst);
+std::string tandem::pipeline::describeExcess(const CutProblem &problem,
+                                             const Cut &cut,
+                                             const CutPrice &price) {
+  double held = price.held[price.worst];
+  double limit = problem.points[price.worst].memory;
+  return "point " + std::to_string(price.worst) + " holds " +
+         orders::printQuantity(held) + ", " +
+         orders::printQuantity(held - limit) + " more than its limit of " +
+         orders::printQuantity(limit) + ", by " +
+         describeSections(problem, cut, price.worst);
 }
 
 //===----------------------------------------------------------------------===//
 // Verification
 //===----------------------------------------------------------------------===//
 
-static bool fail(std::string &error, const std::string &message) {
-  error = message;
-  return false;
-}
-
-/// Equation 4, of the sums of layers alone.
-static double getEquation4(const CutProblem &problem, const Cut &cut) {
-  double largest = 0, all = 0;
-  unsigned layer = 0;
-  for (unsigned i = 0; i < cut.size(); ++i) {
-    if (i > 0)
-      all += problem.getTransfer(layer - 1, i);
-    double section = 0;
-    for (unsigned end = layer + cut[i]; layer < end; ++layer)
-      section += problem.layers[layer].costs[problem.points[i].kind].getTotal();
-    largest = std::max(largest, section);
-    all += section;
+std::optional<CutPrice> tandem::pipeline::checkCut(const CutProblem &problem,
+                                                   const Cut &cut,
+                                                   std::string &error) {
+  if (cut.size() != problem.getNumSections()) {
+    error = "found " + std::to_string(cut.size()) + " sections, expected " +
+            std::to_string(problem.getNumSections());
+    return std::nullopt;
   }
-  return (problem.numMicrobatches - 1) * largest + all;
-}
-
-bool tandem::pipeline::verifyCut(const CutProblem &problem,
-                                 const CutResult &result, std::string &error) {
-  const Cut &cut = result.cut;
-  if (cut.size() != problem.getNumSections())
-    return fail(error, "found " + std::to_string(cut.size()) +
-                           " sections, expected " +
-                           std::to_string(problem.getNumSections()));
   size_t layers = std::accumulate(cut.begin(), cut.end(), size_t(0));
   if (layers != problem.layers.size() ||
-      std::find(cut.begin(), cut.end(), 0u) != cut.end())
-    return fail(error, "found " + std::to_string(layers) +
-                           " layers in the sections, expected " +
-                           std::to_string(problem.layers.size()) +
-                           ", and one in each section at least");
+      std::find(cut.begin(), cut.end(), 0u) != cut.end()) {
+    error = "found " + std::to_string(layers) +
+            " layers in the sections, expected " +
+            std::to_string(problem.layers.size()) +
+            ", and one in each section at least";
+    return std::nullopt;
+  }
   std::optional<orders::Order> order;
-  double cost = 0;
   if (problem.accounting == CutAccounting::Tandem) {
     order = makeOrder(problem, error);
     orders::Partition partition = makePartition(problem, cut);
     if (!order || !orders::verifyPartition(partition, error) ||
         !orders::verifyOrder(partition, *order, {problem.numMicrobatches, {}},
                              problem.schedule, error))
-      return false;
-    cost = orders::simulate(partition, *order).end;
-  } else {
-    cost = getEquation4(problem, cut);
+      return std::nullopt;
   }
-  error = findExcess(problem, cut, order);
-  if (!error.empty())
-    return false;
+  CutPrice price = priceCut(problem, cut, order);
+  if (price.excess <= 0)
+    return price;
+  error = describeExcess(problem, cut, price);
+  return std::nullopt;
+}
+
+bool tandem::pipeline::isSameCost(double found, double expected,
+                                  std::string &error) {
   // Sums of other orders round in other ways.
   constexpr double kRounding = 1e-9;
-  return std::abs(cost - result.cost) <= kRounding * cost ||
-         fail(error, "found cost " + printNumber(result.cost) + ", expected " +
-                         printNumber(cost));
+  if (std::abs(found - expected) <= kRounding * expected)
+    return true;
+  error = "found cost " + orders::printNumber(found) + ", expected " +
+          orders::printNumber(expected);
+  return false;
+}
+
+bool tandem::pipeline::verifyCut(const CutProblem &problem,
+                                 const CutResult &result, std::string &error) {
+  auto price = checkCut(problem, result.cut, error);
+  return price && isSameCost(result.cost, price->seconds, error);
 }

@@ -12,7 +12,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "tandem/Orders/Simulate.h"
 #include "tandem/Search/Pipeline/Cuts.h"
 #include <algorithm>
 #include <tuple>
@@ -26,7 +25,8 @@ namespace {
 /// Costs of sections, in constant time.
 class Sections {
 public:
-  explicit Sections(const CutProblem &problem);
+  Sections(const CutProblem &problem,
+           const std::optional<orders::Order> &order);
   unsigned getNumLayers() const { return numLayers; }
   double getSeconds(unsigned section, unsigned begin, unsigned end) const {
     const auto &of = before[kinds[section]];
@@ -36,26 +36,29 @@ public:
   double getTransfer(unsigned section, unsigned begin) const {
     return section ? problem.getTransfer(begin - 1, section) : 0;
   }
-  /// Whether its point could hold it, were it there alone.
+  /// Whether its point could hold it, were it there alone: with one section of
+  /// each point, whether it does.
   bool fits(unsigned section, unsigned begin, unsigned end) const;
 
 private:
   const CutProblem &problem;
   unsigned numLayers;
-  /// By section.
-  std::vector<unsigned> kinds;
+  /// By section: the kind of its point, and its microbatches in flight.
+  std::vector<unsigned> kinds, inFlight;
   /// By kind: seconds of all layers before one; weights and activations.
   std::vector<std::vector<double>> before;
   std::vector<double> weights, activations;
 };
 
-/// The exact cut by (`factor` times the largest section) + (all sections and
-/// transfers).
+/// The exact cut by equation 4, with as many microbatches as a point has
+/// sections of them.
 class Chooser {
 public:
-  Chooser(const CutProblem &problem, double factor, const Deadline &deadline)
-      : sections(problem), factor(factor), deadline(deadline),
-        number(problem.getNumSections()) {}
+  Chooser(const CutProblem &problem, const std::optional<orders::Order> &order,
+          const Deadline &deadline)
+      : sections(problem, order),
+        factor(double(problem.numMicrobatches) * problem.sectionsPerPoint - 1),
+        deadline(deadline), number(problem.getNumSections()) {}
   /// Empty if no cut fits, or none was found before the deadline.
   Cut run();
   bool isLate = false;
@@ -85,31 +88,33 @@ private:
   double known = kNever;
 };
 
-/// Moves borders under the simulation.
+/// Moves borders under the price.
 class Mover {
 public:
-  Mover(const CutProblem &problem, const orders::Order &order,
+  Mover(const CutProblem &problem, const std::optional<orders::Order> &order,
         const Deadline &deadline)
       : problem(problem), order(order), deadline(deadline) {}
-  void start(const Cut &cut);
+  /// Whether it is better than the best one, which it is then.
+  bool attempt(const Cut &cut);
   /// All that begin with `cut`, with so many layers behind it. False once time
   /// is over.
   bool tryAll(Cut &cut, unsigned layers);
-  void improve();
+  /// Until no move is better, or a cut fits.
+  void improve(bool isEnough);
+  bool fits() const { return !best.empty() && price.excess == 0; }
 
   unsigned numTried = 0;
   Cut best;
-  double bestCost = kNever;
-  /// Of the first cut that did not fit.
-  std::string excess;
+  CutPrice price;
 
 private:
-  bool isOver() const { return bestCost < kNever && deadline.isOver(); }
-  bool attempt(const Cut &cut);
   bool moveOne();
+  bool isLight(unsigned point) const {
+    return price.held[point] <= problem.points[point].memory;
+  }
 
   const CutProblem &problem;
-  const orders::Order &order;
+  const std::optional<orders::Order> &order;
   const Deadline &deadline;
 };
 } // namespace
@@ -122,8 +127,31 @@ static void addBefore(std::vector<double> &before, double value) {
   before.push_back(before.back() + value);
 }
 
-Sections::Sections(const CutProblem &problem)
+/// Of each section, the most microbatches between F and the end of W.
+static std::vector<unsigned>
+countInFlight(const CutProblem &problem,
+              const std::optional<orders::Order> &order) {
+  std::vector<unsigned> most(problem.getNumSections()), now(most.size());
+  if (!order) { // Equation 4 stands for 1F1B.
+    for (unsigned i = 0; i < most.size(); ++i)
+      most[i] = std::min<unsigned>(problem.numMicrobatches, most.size() - i);
+    return most;
+  }
+  for (const std::vector<orders::Action> &row : order->points)
+    for (const orders::Action &action : row) {
+      unsigned &own = now[action.section];
+      if (action.kind == orders::ActionKind::Forward)
+        most[action.section] = std::max(most[action.section], ++own);
+      else
+        own -= action.kind != orders::ActionKind::BackwardInput;
+    }
+  return most;
+}
+
+Sections::Sections(const CutProblem &problem,
+                   const std::optional<orders::Order> &order)
     : problem(problem), numLayers(static_cast<unsigned>(problem.layers.size())),
+      inFlight(countInFlight(problem, order)),
       before(problem.kinds.size(), {0}), weights{0}, activations{0} {
   for (unsigned i = 0; i < problem.getNumSections(); ++i)
     kinds.push_back(problem.points[problem.getPoint(i)].kind);
@@ -136,17 +164,9 @@ Sections::Sections(const CutProblem &problem)
 }
 
 bool Sections::fits(unsigned section, unsigned begin, unsigned end) const {
-  unsigned point = problem.getPoint(section);
-  double memory = problem.points[point].memory;
-  if (memory == kUnlimited)
-    return true;
-  double inFlight = 1;
-  if (problem.accounting == CutAccounting::Amp)
-    inFlight = std::min<double>(problem.numMicrobatches,
-                                double(problem.points.size()) - point);
   return weights[end] - weights[begin] +
-             inFlight * (activations[end] - activations[begin]) <=
-         memory;
+             inFlight[section] * (activations[end] - activations[begin]) <=
+         problem.points[problem.getPoint(section)].memory;
 }
 
 /// Backwards, without a word on the largest section.
@@ -250,35 +270,26 @@ Cut Chooser::run() {
 }
 
 //===----------------------------------------------------------------------===//
-// Under the simulation
+// Under the price
 //===----------------------------------------------------------------------===//
 
-/// Whether it is better than the best one.
 bool Mover::attempt(const Cut &cut) {
+  if (cut.empty())
+    return false;
   ++numTried;
-  double cost = orders::simulate(makePartition(problem, cut), order).end;
-  if (cost >= bestCost)
+  CutPrice own = priceCut(problem, cut, order);
+  if (!best.empty() && !own.isBelow(price))
     return false;
-  if (std::string more = findExcess(problem, cut, order); !more.empty()) {
-    if (excess.empty())
-      excess = more;
-    return false;
-  }
   best = cut;
-  bestCost = cost;
+  price = std::move(own);
   return true;
-}
-
-void Mover::start(const Cut &cut) {
-  if (!cut.empty())
-    attempt(cut);
 }
 
 bool Mover::tryAll(Cut &cut, unsigned layers) {
   unsigned left = problem.getNumSections() - static_cast<unsigned>(cut.size());
   if (left == 0) {
     attempt(cut);
-    return !isOver();
+    return !fits() || !deadline.isOver();
   }
   bool isComplete = true;
   for (unsigned count = left == 1 ? layers : 1;
@@ -291,7 +302,8 @@ bool Mover::tryAll(Cut &cut, unsigned layers) {
 }
 
 /// Takes layers of one section to another, so that the borders between them
-/// move together: neighbours first.
+/// move together: neighbours first. While points hold too much, it is theirs:
+/// in an order what a point holds depends on its own layers alone.
 bool Mover::moveOne() {
   unsigned number = problem.getNumSections();
   for (unsigned distance = 1; distance < number; ++distance)
@@ -301,20 +313,21 @@ bool Mover::moveOne() {
           unsigned from = isForth ? first : first + distance;
           unsigned to = isForth ? first + distance : first;
           Cut cut = best;
-          if (cut[from] <= layers)
+          if (cut[from] <= layers ||
+              (!fits() && isLight(problem.getPoint(from))))
             continue;
           cut[from] -= layers;
           cut[to] += layers;
           if (attempt(cut))
             return true;
-          if (isOver())
+          if (deadline.isOver())
             return false;
         }
   return false;
 }
 
-void Mover::improve() {
-  while (bestCost < kNever && moveOne())
+void Mover::improve(bool isEnough) {
+  while (!(isEnough && fits()) && moveOne())
     ;
 }
 
@@ -336,61 +349,41 @@ static double countCuts(const CutProblem &problem) {
   return count;
 }
 
-static CutResult searchExact(const CutProblem &problem,
-                             const Deadline &deadline) {
-  CutResult result;
-  Chooser chooser(problem, problem.numMicrobatches - 1.0, deadline);
-  result.cut = chooser.run();
-  if (chooser.isLate)
-    result.cut = getEqual(problem);
-  if (result.cut.empty() || chooser.isLate)
-    result.error = findExcess(problem, getEqual(problem), {});
-  if (!result.error.empty()) {
-    result.error =
-        (chooser.isLate ? "no cut was found in time: " : "no cut fits: ") +
-        result.error;
-    return result;
-  }
-  orders::Partition partition = makePartition(problem, result.cut);
-  double largest = 0, sum = 0;
-  for (const orders::Section &section : partition.sections) {
-    double seconds = section.forward + section.input + section.weight;
-    largest = std::max(largest, seconds);
-    sum += seconds;
-  }
-  for (const orders::Edge &edge : partition.edges)
-    sum += edge.seconds;
-  result.cost = (problem.numMicrobatches - 1) * largest + sum;
-  result.isOptimal = !chooser.isLate;
-  result.lowerBound = result.isOptimal ? result.cost : 0;
-  return result;
-}
-
 CutResult tandem::pipeline::searchCut(const CutProblem &problem,
                                       const Deadline &deadline,
                                       CutEffort effort) {
-  if (problem.accounting == CutAccounting::Amp)
-    return searchExact(problem, deadline);
   CutResult result;
-  std::optional<orders::Order> order = makeOrder(problem, result.error);
-  if (!order)
+  bool isSimulated = problem.accounting == CutAccounting::Tandem;
+  std::optional<orders::Order> order;
+  if (isSimulated && !(order = makeOrder(problem, result.error)))
     return result;
-  Mover mover(problem, *order, deadline);
-  double rounds = double(problem.numMicrobatches) * problem.sectionsPerPoint;
-  mover.start(Chooser(problem, rounds - 1, deadline).run());
-  mover.start(getEqual(problem));
-  if (effort == CutEffort::Start && !mover.best.empty())
-    result.isOptimal = false;
-  else if (Cut none; countCuts(problem) <= kMostTried)
-    result.isOptimal =
-        mover.tryAll(none, static_cast<unsigned>(problem.layers.size()));
-  else
-    mover.improve();
+  Chooser chooser(problem, order, deadline);
+  Mover mover(problem, order, deadline);
+  mover.attempt(chooser.run());
+  bool isExact = !isSimulated && !chooser.isLate;
+  if (!isExact || !mover.fits())
+    mover.attempt(getEqual(problem));
+  // One that fits.
+  bool isEnough = !isSimulated || effort == CutEffort::Start;
+  bool isDone = isEnough && mover.fits();
+  if (!isDone && !isExact && countCuts(problem) <= kMostTried) {
+    Cut none;
+    isExact = mover.tryAll(none, static_cast<unsigned>(problem.layers.size()));
+  } else if (!isDone) {
+    mover.improve(isEnough);
+  }
   result.numTried = mover.numTried;
-  result.cut = mover.best;
-  result.cost = mover.bestCost;
-  if (mover.best.empty())
-    result.error = "no cut that was tried fits: " + mover.excess;
-  result.lowerBound = result.isOptimal ? result.cost : getLowerBound(problem);
+  if (!mover.fits()) {
+    result.error = (isExact          ? "no cut fits: "
+                    : chooser.isLate ? "no cut was found in time: "
+                                     : "no cut that was tried fits: ") +
+                   describeExcess(problem, mover.best, mover.price);
+    return result;
+  }
+  result.cut = std::move(mover.best);
+  result.cost = mover.price.seconds;
+  result.held = std::move(mover.price.held);
+  result.isOptimal = isExact;
+  result.lowerBound = isExact ? result.cost : getLowerBound(problem);
   return result;
 }

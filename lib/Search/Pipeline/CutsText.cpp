@@ -5,12 +5,16 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Words.h"
+#include "tandem/Orders/Words.h"
 #include "tandem/Search/Pipeline/Cuts.h"
 #include <algorithm>
 
 using namespace tandem;
 using namespace tandem::pipeline;
+using orders::Names;
+using orders::printNumber;
+using orders::printPair;
+using orders::Words;
 
 static const Names kAccountings = {"amp", "tandem"};
 static const Names kPlacements = {"loop", "vee"};
@@ -20,10 +24,6 @@ static constexpr std::string_view kPlainKind = "device";
 //===----------------------------------------------------------------------===//
 // Output
 //===----------------------------------------------------------------------===//
-
-static std::string printPair(std::string_view name, double value) {
-  return " " + std::string(name) + " " + printNumber(value);
-}
 
 static std::string printLayer(const CutProblem &problem, unsigned number) {
   const Layer &layer = problem.layers[number];
@@ -98,9 +98,8 @@ private:
   void readLayer();
   void readCut();
   unsigned takeKind();
-  /// The number of one of `count` things that were named before.
-  unsigned takeIndex(size_t count, std::string_view what);
   void check();
+  void checkCosts();
   void checkBorders();
   void checkLinks();
 
@@ -111,58 +110,40 @@ private:
 };
 } // namespace
 
-/// A kind is there from the first line on that names it.
+/// The kind that the line names, which is there from then on; without a name
+/// all are alike.
 unsigned CutReader::takeKind() {
-  std::string_view name = words.take();
+  std::string_view name = kPlainKind;
+  if (words.takeIf("kind"))
+    name = words.take();
   if (name.empty())
     words.expect("the name of a kind");
   auto found = std::find(problem.kinds.begin(), problem.kinds.end(), name);
-  if (found == problem.kinds.end()) {
-    problem.kinds.emplace_back(name);
-    return static_cast<unsigned>(problem.kinds.size() - 1);
-  }
+  if (found == problem.kinds.end())
+    found = problem.kinds.emplace(found, name);
   return static_cast<unsigned>(found - problem.kinds.begin());
 }
 
-unsigned CutReader::takeIndex(size_t count, std::string_view what) {
-  unsigned number = words.takeCount(0);
-  if (words.ok() && number >= count)
-    words.expect("the number of one of " + std::to_string(count) + " " +
-                 std::string(what));
-  return number;
-}
-
 void CutReader::readPoint() {
-  unsigned number = words.takeCount(0);
-  if (number != problem.points.size())
-    words.expect(std::to_string(problem.points.size()) + ", the next point");
+  words.takeNext(problem.points.size(), "point");
   CutPoint point;
-  if (words.peek() == "kind") {
-    words.take();
-    point.kind = takeKind();
-  } else if (problem.kinds.empty()) {
-    problem.kinds.emplace_back(kPlainKind);
-  }
-  auto pairs = words.takePairs({"memory"});
-  if (pairs.count("memory"))
-    point.memory = pairs["memory"];
+  point.kind = takeKind();
+  words.takeFields({{"memory", &point.memory}});
   problem.points.push_back(point);
 }
 
 void CutReader::readLink() {
   CutLink link;
-  link.from = takeIndex(problem.points.size(), "points");
-  link.to = takeIndex(problem.points.size(), "points");
-  if (words.ok() && link.from == link.to)
+  link.from = words.takeIndex(problem.points.size(), "points");
+  link.to = words.takeIndex(problem.points.size(), "points");
+  if (link.from == link.to)
     words.expect("another point than " + std::to_string(link.from));
-  if (words.ok() && problem.findLink(link.from, link.to))
+  if (problem.findLink(link.from, link.to))
     words.fail("found a second link of points " + std::to_string(link.from) +
                " and " + std::to_string(link.to) + ", expected one");
-  auto pairs = words.takePairs({"latency", "bandwidth"});
-  link.latency = pairs["latency"];
-  if (double bandwidth = pairs["bandwidth"]; bandwidth > 0)
-    link.bandwidth = bandwidth;
-  else if (pairs.count("bandwidth") && words.ok() && bandwidth == 0)
+  words.takeFields(
+      {{"latency", &link.latency}, {"bandwidth", &link.bandwidth}});
+  if (link.bandwidth <= 0)
     words.fail("found a link without bandwidth, expected some");
   problem.links.push_back(link);
 }
@@ -170,46 +151,35 @@ void CutReader::readLink() {
 void CutReader::readLayer() {
   if (problem.points.empty())
     words.fail("found a layer in front of the points, expected them first");
-  unsigned number = words.takeCount(0);
-  if (words.ok() && number > problem.layers.size())
-    words.expect("at most " + std::to_string(problem.layers.size()) +
-                 ", the next layer");
-  if (!words.ok())
+  Layer *layer = words.takeElement(problem.layers, "layer");
+  if (!layer)
     return;
-  problem.layers.resize(std::max<size_t>(problem.layers.size(), number + 1));
-  hasCost.resize(problem.layers.size());
-  unsigned kind = 0;
   bool namesKind = words.peek() == "kind";
-  if (namesKind) {
-    words.take();
-    kind = takeKind();
-  }
-  Layer &layer = problem.layers[number];
-  auto pairs = words.takePairs(
-      {"F", "I", "W", "weights", "activations", "sum", "bytes"});
-  auto set = [&](std::string_view name, double &value) {
-    if (pairs.count(name))
-      value = pairs[name];
-  };
-  set("weights", layer.weights);
-  set("activations", layer.activations);
-  set("sum", layer.sum);
-  set("bytes", layer.bytes);
-  if (!pairs.count("F") && !pairs.count("I") && !pairs.count("W"))
-    return;
-  LayerCost cost{pairs["F"], pairs["I"], pairs["W"]};
   // A cost without a kind is that of all kinds.
-  size_t end = namesKind ? kind + 1 : problem.kinds.size();
-  layer.costs.resize(std::max(layer.costs.size(), end));
-  hasCost[number].resize(layer.costs.size());
-  for (size_t i = kind; i < end; ++i) {
-    layer.costs[i] = cost;
-    hasCost[number][i] = true;
+  size_t first = namesKind ? takeKind() : 0;
+  size_t end = namesKind ? first + 1 : problem.kinds.size();
+  LayerCost cost;
+  auto found = words.takeFields({{"F", &cost.forward},
+                                 {"I", &cost.input},
+                                 {"W", &cost.weight},
+                                 {"weights", &layer->weights},
+                                 {"activations", &layer->activations},
+                                 {"sum", &layer->sum},
+                                 {"bytes", &layer->bytes}});
+  if (!found.contains("F") && !found.contains("I") && !found.contains("W"))
+    return;
+  hasCost.resize(problem.layers.size());
+  std::vector<bool> &has = hasCost[layer - problem.layers.data()];
+  layer->costs.resize(std::max(layer->costs.size(), end));
+  has.resize(layer->costs.size());
+  for (size_t i = first; i < end; ++i) {
+    layer->costs[i] = cost;
+    has[i] = true;
   }
 }
 
 void CutReader::readCut() {
-  unsigned number = takeIndex(problem.layers.size(), "layers");
+  unsigned number = words.takeIndex(problem.layers.size(), "layers");
   std::vector<double> seconds;
   while (words.ok() && !words.isEnd())
     seconds.push_back(words.takeNumber());
@@ -221,7 +191,10 @@ void CutReader::readLine() {
   static const Names lines = {"accounting", "schedule", "microbatches",
                               "sections",   "point",    "link",
                               "layer",      "cut"};
-  switch (words.takeChoice(lines)) {
+  unsigned line = words.takeChoice(lines);
+  if (line < 4)
+    words.expectFirst(lines[line]);
+  switch (line) {
   case 0:
     problem.accounting =
         static_cast<CutAccounting>(words.takeChoice(kAccountings));
@@ -250,6 +223,27 @@ void CutReader::readLine() {
     return readCut();
   }
   words.expectEnd();
+}
+
+/// Of layers on the kinds of points. A kind without a point is a typing error.
+void CutReader::checkCosts() {
+  std::vector<bool> isUsed(problem.kinds.size());
+  for (const CutPoint &point : problem.points)
+    isUsed[point.kind] = true;
+  hasCost.resize(problem.layers.size());
+  for (size_t kind = 0; kind < isUsed.size(); ++kind) {
+    if (!isUsed[kind])
+      words.failWhole("no point is of kind '" + problem.kinds[kind] +
+                      "', on which a layer has a cost");
+    for (size_t i = 0; i < problem.layers.size(); ++i) {
+      problem.layers[i].costs.resize(isUsed.size());
+      hasCost[i].resize(isUsed.size());
+      if (!hasCost[i][kind])
+        words.failWhole("layer " + std::to_string(i) +
+                        " has no cost on kind '" + problem.kinds[kind] +
+                        "', expected F, I and W for it");
+    }
+  }
 }
 
 /// Sections may come behind the seconds of their borders.
@@ -295,18 +289,9 @@ void CutReader::check() {
     return words.failWhole("found " + std::to_string(problem.sectionsPerPoint) +
                            " sections per point, expected one: equation 4 of "
                            "'amp' knows no more; 'tandem' does");
-  for (unsigned i = 0; i < problem.layers.size(); ++i) {
-    problem.layers[i].costs.resize(problem.kinds.size());
-    hasCost[i].resize(problem.kinds.size());
-    for (const CutPoint &point : problem.points)
-      if (!hasCost[i][point.kind])
-        return words.failWhole(
-            "layer " + std::to_string(i) + " has no cost on kind '" +
-            problem.kinds[point.kind] + "', expected F, I and W for it");
-  }
+  checkCosts();
   checkBorders();
-  if (words.ok())
-    checkLinks();
+  checkLinks();
 }
 
 std::optional<CutProblem> CutReader::read() {
@@ -332,18 +317,19 @@ std::optional<CutResult> tandem::pipeline::parseCutResult(std::string_view text,
   error.clear();
   Words words(text, name, error);
   CutResult result;
-  bool hasCost = false;
+  static const Names lines = {"cut", "cost"};
   while (words.next()) {
-    if (words.takeChoice({"cut", "cost"}) == 1) {
+    unsigned line = words.takeChoice(lines);
+    words.expectFirst(lines[line]);
+    if (line == 1) {
       result.cost = words.takeNumber();
-      hasCost = true;
       words.expectEnd();
       continue;
     }
     while (words.ok() && !words.isEnd())
       result.cut.push_back(words.takeCount(1));
   }
-  if (words.ok() && (!hasCost || result.cut.empty()))
+  if (!words.hasLine("cost") || result.cut.empty())
     words.failWhole("found no cut with its cost, expected 'cut 2 3 3 1' and "
                     "'cost 22.3'");
   if (!words.ok())

@@ -273,16 +273,6 @@ static void addSums(const LayoutProblem &problem, const Layout &layout,
   }
 }
 
-/// What each device of a point holds.
-static std::vector<double> getHeld(const CutProblem &cuts, const Cut &cut,
-                                   const orders::Simulation &simulation) {
-  std::vector<double> held;
-  for (const orders::PointTime &point : simulation.points)
-    held.push_back(point.peak);
-  addWeights(cuts, cut, held);
-  return held;
-}
-
 /// What enters a layer is whole on all devices that share the layer.
 static void makeAgain(const LayoutProblem &problem, const Layout &layout,
                       CutProblem &cuts) {
@@ -296,40 +286,16 @@ static void makeAgain(const LayoutProblem &problem, const Layout &layout,
   }
 }
 
-LayoutResult tandem::pipeline::priceLayout(const LayoutProblem &problem,
-                                           const Layout &layout,
-                                           const Deadline &deadline,
-                                           CutEffort effort) {
-  LayoutResult result;
-  result.layout = layout;
-  auto cuts = makeCutProblem(problem, layout, result.why);
-  if (!cuts)
-    return result;
-  CutResult found = searchCut(*cuts, deadline, effort);
-  result.isMadeAgain =
-      !found.error.empty() &&
-      std::any_of(cuts->layers.begin(), cuts->layers.end(),
-                  [](const Layer &layer) { return layer.activations > 0; });
-  if (result.isMadeAgain) {
-    makeAgain(problem, layout, *cuts);
-    found = searchCut(*cuts, deadline, effort);
-  }
-  if (!found.error.empty()) {
-    result.why = found.error;
-    result.lacksMemory = !deadline.isOver();
-    return result;
-  }
-  orders::Partition partition = makePartition(*cuts, found.cut);
-  addSums(problem, layout, found.cut, partition);
+/// The times of a cut that the schedule can have.
+static void measure(const LayoutProblem &problem, const CutProblem &cuts,
+                    const CutResult &found, LayoutResult &result) {
+  orders::Partition partition = makePartition(cuts, found.cut);
+  addSums(problem, result.layout, found.cut, partition);
   std::string error;
-  auto order = makeOrder(*cuts, error);
-  if (!order) {
-    result.why = error;
-    return result;
-  }
-  orders::Simulation simulation = orders::simulate(partition, *order);
+  orders::Simulation simulation =
+      orders::simulate(partition, *makeOrder(cuts, error));
   result.cut = found.cut;
-  result.held = getHeld(*cuts, found.cut, simulation);
+  result.held = found.held;
   result.bubble = simulation.getBubble();
   result.pipeline = simulation.makespan;
   result.seconds = simulation.end;
@@ -342,5 +308,81 @@ LayoutResult tandem::pipeline::priceLayout(const LayoutProblem &problem,
     result.seconds += longest;
   }
   result.exposed = result.seconds - result.pipeline;
+}
+
+LayoutResult tandem::pipeline::priceLayout(const LayoutProblem &problem,
+                                           const Layout &layout,
+                                           const Deadline &deadline,
+                                           CutEffort effort) {
+  LayoutResult result;
+  result.layout = layout;
+  auto cuts = makeCutProblem(problem, layout, result.why);
+  if (!cuts || !makeOrder(*cuts, result.why))
+    return result;
+  CutResult found = searchCut(*cuts, deadline, effort);
+  result.isMadeAgain =
+      !found.error.empty() &&
+      std::any_of(cuts->layers.begin(), cuts->layers.end(),
+                  [](const Layer &layer) { return layer.activations > 0; });
+  if (result.isMadeAgain) {
+    makeAgain(problem, layout, *cuts);
+    found = searchCut(*cuts, deadline, effort);
+  }
+  result.why = found.error;
+  result.lacksMemory = !found.error.empty() && !deadline.isOver();
+  if (found.error.empty())
+    measure(problem, *cuts, found, result);
   return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Verification
+//===----------------------------------------------------------------------===//
+
+static bool fail(std::string &error, const std::string &message) {
+  error = message;
+  return false;
+}
+
+bool tandem::pipeline::verifyLayout(const LayoutProblem &problem,
+                                    const Layout &layout, std::string &error) {
+  int64_t devices = int64_t(layout.pipe) * layout.data * layout.model;
+  if (int64_t all = problem.cluster.getNumDevices(); devices != all)
+    return fail(error, "found a layout of " + std::to_string(devices) +
+                           " devices, expected " + std::to_string(all) +
+                           ", those of the cluster");
+  if (problem.batch % (uint64_t(layout.data) * layout.rows) != 0)
+    return fail(error, "found data " + std::to_string(layout.data) +
+                           " and rows " + std::to_string(layout.rows) +
+                           ", expected their product to divide the batch of " +
+                           std::to_string(problem.batch));
+  std::vector<unsigned> nodes = layout.nodes,
+                        all(problem.cluster.getLinks().size());
+  std::sort(nodes.begin(), nodes.end());
+  std::iota(all.begin(), all.end(), 0);
+  return nodes.empty() || nodes == all ||
+         fail(error, "found nodes that are not the " +
+                         std::to_string(all.size()) +
+                         " of the cluster, expected each of them once");
+}
+
+bool tandem::pipeline::verifyLayout(const LayoutProblem &problem,
+                                    const LayoutResult &result,
+                                    std::string &error) {
+  if (!verifyLayout(problem, result.layout, error))
+    return false;
+  auto cuts = makeCutProblem(problem, result.layout, error);
+  if (!cuts || !makeOrder(*cuts, error))
+    return false;
+  if (result.isMadeAgain)
+    makeAgain(problem, result.layout, *cuts);
+  auto price = checkCut(*cuts, result.cut, error);
+  if (!price)
+    return false;
+  CutResult found;
+  found.cut = result.cut;
+  found.cost = price->seconds;
+  LayoutResult again = result;
+  measure(problem, *cuts, found, again);
+  return isSameCost(result.seconds, again.seconds, error);
 }

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Words.h"
+#include "tandem/Orders/Words.h"
 #include "tandem/Search/Pipeline/Layouts.h"
 #include <algorithm>
 #include <cmath>
@@ -13,6 +13,9 @@
 
 using namespace tandem;
 using namespace tandem::pipeline;
+using orders::Names;
+using orders::printNumber;
+using orders::Words;
 
 namespace {
 class LayoutReader {
@@ -27,10 +30,10 @@ private:
   void readNodes();
   void readLink();
   void checkLinks();
+  std::optional<unsigned> findKind(std::string_view name) const;
   unsigned takeKind();
   void readLayer();
   void readCost(ModelLayer &layer);
-  void readLayout();
   void check();
 
   Words words;
@@ -43,21 +46,27 @@ void LayoutReader::readKind() {
   kind.name = words.take();
   if (kind.name.empty())
     words.expect("the name of a kind");
-  auto pairs = words.takePairs({"memory"});
-  // A sum of such sizes does not overflow.
-  kind.memorySize =
-      std::llround(pairs.count("memory") ? pairs["memory"] : 1e15);
+  if (findKind(kind.name))
+    words.expect("a kind that no line in front of this one has");
+  double memory = orders::kMaxQuantity; // a sum of such sizes does not overflow
+  words.takeFields({{"memory", &memory}});
+  kind.memorySize = std::llround(memory);
   problem.cluster.kinds.push_back(std::move(kind));
 }
 
-unsigned LayoutReader::takeKind() {
-  std::string_view name = words.take();
+std::optional<unsigned> LayoutReader::findKind(std::string_view name) const {
   const auto &kinds = problem.cluster.kinds;
   for (unsigned i = 0; i < kinds.size(); ++i)
     if (kinds[i].name == name)
       return i;
-  words.expect("a kind that a line in front of this one names");
-  return 0;
+  return std::nullopt;
+}
+
+unsigned LayoutReader::takeKind() {
+  std::optional<unsigned> found = findKind(words.take());
+  if (!found)
+    words.expect("a kind that a line in front of this one names");
+  return found.value_or(0);
 }
 
 void LayoutReader::readNodes() {
@@ -80,10 +89,9 @@ void LayoutReader::readLink() {
       words.takeChoice({"node", "network"}) ? group.network : group.node;
   link.emplace();
   link->isPerDevice = words.takeChoice({"node", "device"}) == 1;
-  auto pairs = words.takePairs({"latency", "bandwidth"});
-  link->latency = pairs["latency"];
-  link->bandwidth = pairs["bandwidth"];
-  if (words.ok() && link->bandwidth <= 0)
+  words.takeFields(
+      {{"latency", &link->latency}, {"bandwidth", &link->bandwidth}});
+  if (link->bandwidth <= 0)
     words.fail("found a link without bandwidth, expected some");
 }
 
@@ -106,93 +114,62 @@ void LayoutReader::checkLinks() {
 }
 
 void LayoutReader::readCost(ModelLayer &layer) {
-  words.take();
   unsigned kind = takeKind();
   if (!words.ok())
     return;
   const std::string &name = problem.cluster.kinds[kind].name;
-  unsigned model = 1;
-  if (words.peek() == "model") {
-    words.take();
-    model = words.takeCount(1);
-  }
-  bool isFixed = words.peek() == "fixed";
-  if (isFixed)
-    words.take();
-  auto pairs = words.takePairs({"F", "I", "W"});
-  LayerCost cost{pairs["F"], pairs["I"], pairs["W"]};
-  (isFixed ? layer.fixed : layer.costs)[{name, model}] = cost;
+  unsigned model = words.takeIf("model") ? words.takeCount(1) : 1;
+  auto &costs = words.takeIf("fixed") ? layer.fixed : layer.costs;
+  LayerCost &cost = costs[{name, model}];
+  cost = {};
+  words.takeFields(
+      {{"F", &cost.forward}, {"I", &cost.input}, {"W", &cost.weight}});
 }
 
 void LayoutReader::readLayer() {
-  unsigned number = words.takeCount(0);
-  if (words.ok() && number > problem.layers.size())
-    words.expect("at most " + std::to_string(problem.layers.size()) +
-                 ", the next layer");
-  if (!words.ok())
+  ModelLayer *layer = words.takeElement(problem.layers, "layer");
+  if (!layer)
     return;
-  problem.layers.resize(std::max<size_t>(problem.layers.size(), number + 1));
-  ModelLayer &layer = problem.layers[number];
-  if (words.peek() == "kind")
-    return readCost(layer);
-  if (words.peek() == "tied") {
-    words.take();
-    unsigned other = words.takeCount(0);
-    if (words.ok() && other >= number)
-      words.expect("a layer in front of it");
-    layer.tied = static_cast<int>(other);
-  }
-  auto pairs = words.takePairs({"weights", "activations", "bytes", "reduced"});
-  auto set = [&](std::string_view name, double &value) {
-    if (pairs.count(name))
-      value = pairs[name];
-  };
-  set("weights", layer.weights);
-  set("activations", layer.activations);
-  set("bytes", layer.bytes);
-  set("reduced", layer.reduced);
+  if (words.takeIf("kind"))
+    return readCost(*layer);
+  if (words.takeIf("tied"))
+    layer->tied = static_cast<int>(words.takeIndex(
+        layer - problem.layers.data(), "layers in front of it"));
+  words.takeFields({{"weights", &layer->weights},
+                    {"activations", &layer->activations},
+                    {"bytes", &layer->bytes},
+                    {"reduced", &layer->reduced}});
 }
 
-void LayoutReader::readLayout() {
-  Layout layout;
-  auto take = [&](std::string_view name, unsigned &value) {
-    if (words.peek() != name)
-      return;
-    words.take();
-    value = words.takeCount(1);
-  };
-  take("pipe", layout.pipe);
-  take("data", layout.data);
-  take("model", layout.model);
-  take("rows", layout.rows);
-  take("sections", layout.sectionsPerPoint);
-  if (words.peek() == "schedule") {
-    words.take();
+static void readLayout(Words &words, const LayoutProblem &problem,
+                       Layout &layout) {
+  for (auto [name, value] : {std::pair("pipe", &layout.pipe),
+                             {"data", &layout.data},
+                             {"model", &layout.model},
+                             {"rows", &layout.rows},
+                             {"sections", &layout.sectionsPerPoint}})
+    if (words.takeIf(name))
+      *value = words.takeCount(1);
+  if (words.takeIf("schedule")) {
     layout.schedule = words.take();
     if (!orders::findSchedule(layout.schedule))
       words.expect(orders::listSchedules());
   }
+  if (words.takeIf("nodes"))
+    while (words.ok() && !words.isEnd())
+      layout.nodes.push_back(words.takeCount(0));
   words.expectEnd();
-  int64_t devices = problem.cluster.getNumDevices();
-  if (words.ok() &&
-      int64_t(layout.pipe) * layout.data * layout.model != devices)
-    words.fail(
-        "found a layout of " +
-        std::to_string(int64_t(layout.pipe) * layout.data * layout.model) +
-        " devices, expected " + std::to_string(devices) +
-        ", those of the cluster");
-  if (words.ok() && problem.batch % (layout.data * layout.rows) != 0)
-    words.fail("found data " + std::to_string(layout.data) + " and rows " +
-               std::to_string(layout.rows) +
-               ", expected their product to divide the batch of " +
-               std::to_string(problem.batch));
-  problem.layouts.push_back(layout);
+  if (std::string error; !verifyLayout(problem, layout, error))
+    words.fail(error);
 }
 
 void LayoutReader::readLine() {
   static const Names lines = {"accounting", "batch", "states", "kind",
                               "nodes",      "link",  "layer",  "layout"};
-  switch (words.takeChoice(lines)) {
+  unsigned line = words.takeChoice(lines);
+  if (line < 3)
+    words.expectFirst(lines[line]);
+  switch (line) {
   case 0:
     problem.accounting =
         static_cast<CutAccounting>(words.takeChoice({"amp", "tandem"}));
@@ -216,15 +193,19 @@ void LayoutReader::readLine() {
     readLayer();
     break;
   case 7:
-    readLayout();
+    readLayout(words, problem, problem.layouts.emplace_back());
     break;
   }
   words.expectEnd();
 }
 
 void LayoutReader::check() {
-  if (problem.cluster.nodes.empty())
-    return words.failWhole("found no nodes, expected 'nodes 4 KIND 8'");
+  int64_t devices = problem.cluster.getNumDevices();
+  if (devices < 1 || devices >= orders::kMaxNumber)
+    return words.failWhole("found " + std::to_string(devices) +
+                           " devices in nodes, expected 'nodes 4 KIND 8', and "
+                           "less than " +
+                           std::to_string(orders::kMaxNumber) + " devices");
   checkLinks();
   if (problem.layers.empty())
     return words.failWhole("found no layers, expected some");
@@ -252,9 +233,59 @@ std::optional<LayoutProblem> tandem::pipeline::parseLayoutProblem(
   return LayoutReader(text, name, error).read();
 }
 
+std::optional<LayoutResult>
+tandem::pipeline::parseLayoutResult(const LayoutProblem &problem,
+                                    std::string_view text,
+                                    std::string_view name, std::string &error) {
+  error.clear();
+  Words words(text, name, error);
+  LayoutResult result;
+  static const Names lines = {"layout", "cut", "again", "cost"};
+  while (words.next()) {
+    unsigned line = words.takeChoice(lines);
+    words.expectFirst(lines[line]);
+    if (line == 0)
+      readLayout(words, problem, result.layout);
+    while (line == 1 && words.ok() && !words.isEnd())
+      result.cut.push_back(words.takeCount(1));
+    result.isMadeAgain |= line == 2;
+    if (line == 3)
+      result.seconds = words.takeNumber();
+    words.expectEnd();
+  }
+  for (std::string_view each : {"layout", "cut", "cost"})
+    if (!words.hasLine(each))
+      words.failWhole("found no line '" + std::string(each) +
+                      "', expected one of 'layout pipe 2 data 4', of 'cut 3 2' "
+                      "and of 'cost 0.5'");
+  return words.ok() ? std::optional(std::move(result)) : std::nullopt;
+}
+
 //===----------------------------------------------------------------------===//
 // Output
 //===----------------------------------------------------------------------===//
+
+static std::string printNumbers(const std::vector<unsigned> &numbers,
+                                const char *separator) {
+  std::string text;
+  for (unsigned number : numbers)
+    text += (text.empty() ? "" : separator) + std::to_string(number);
+  return text;
+}
+
+std::string tandem::pipeline::print(const LayoutResult &result) {
+  const Layout &layout = result.layout;
+  std::string text =
+      "layout pipe " + std::to_string(layout.pipe) + " data " +
+      std::to_string(layout.data) + " model " + std::to_string(layout.model) +
+      " rows " + std::to_string(layout.rows) + " sections " +
+      std::to_string(layout.sectionsPerPoint) + " schedule " + layout.schedule;
+  if (!layout.nodes.empty())
+    text += " nodes " + printNumbers(layout.nodes, " ");
+  return text + "\ncut " + printNumbers(result.cut, " ") + "\n" +
+         (result.isMadeAgain ? "again\n" : "") + "cost " +
+         printNumber(result.seconds) + "\n";
+}
 
 std::string tandem::pipeline::print(const Layout &layout) {
   std::string text = "pipe=" + std::to_string(layout.pipe) +
@@ -265,10 +296,8 @@ std::string tandem::pipeline::print(const Layout &layout) {
     text += " " + layout.schedule;
   if (layout.sectionsPerPoint > 1)
     text += "x" + std::to_string(layout.sectionsPerPoint);
-  if (std::is_sorted(layout.nodes.begin(), layout.nodes.end()))
-    return text;
-  for (size_t i = 0; i < layout.nodes.size(); ++i)
-    text += (i ? "," : " nodes=") + std::to_string(layout.nodes[i]);
+  if (!std::is_sorted(layout.nodes.begin(), layout.nodes.end()))
+    text += " nodes=" + printNumbers(layout.nodes, ",");
   return text;
 }
 
@@ -300,9 +329,7 @@ std::string tandem::pipeline::print(const std::vector<LayoutResult> &results) {
             printFixed("%11.6f", result.exposed) + "  ";
     for (size_t i = 0; i < result.held.size(); ++i)
       text += (i ? "," : "") + printFixed("%.3g", result.held[i]);
-    text += "  cut";
-    for (unsigned count : result.cut)
-      text += " " + std::to_string(count);
+    text += "  cut " + printNumbers(result.cut, " ");
     if (result.isMadeAgain)
       text += "  layers made again";
     if (result.seconds > fastest)

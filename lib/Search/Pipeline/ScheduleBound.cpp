@@ -33,7 +33,6 @@ private:
   void addLags();
   void addLimit(unsigned forward, unsigned input, unsigned weight);
   void addLag(unsigned letter, unsigned other, double number);
-  std::optional<unsigned> find(unsigned section, ActionKind kind) const;
   template <typename Visit> void forEach(const Visit &visit) const;
   template <typename Visit>
   void forEachNeed(unsigned letter, unsigned index, const Visit &visit) const;
@@ -47,14 +46,6 @@ private:
   std::vector<double> heads, tails;
 };
 } // namespace
-
-std::optional<unsigned> BoundFinder::find(unsigned section,
-                                          ActionKind kind) const {
-  for (unsigned i = 0; i < model.letters.size(); ++i)
-    if (model.letters[i].section == section && model.letters[i].kind == kind)
-      return i;
-  return std::nullopt;
-}
 
 void BoundFinder::addLag(unsigned letter, unsigned other, double number) {
   if (number < model.numMicrobatches)
@@ -85,13 +76,13 @@ void BoundFinder::addLags() {
       lags[i].push_back({i, 1});
     if (letter.kind != ActionKind::Forward)
       continue;
-    std::optional<unsigned> whole = find(letter.section, ActionKind::Backward);
-    std::optional<unsigned> weight =
-        whole ? whole : find(letter.section, ActionKind::BackwardWeight);
-    if (weight)
-      addLimit(
-          i, whole ? *whole : *find(letter.section, ActionKind::BackwardInput),
-          *weight);
+    auto find = [&](ActionKind kind) {
+      return model.find(letter.section, kind);
+    };
+    if (auto whole = find(ActionKind::Backward))
+      addLimit(i, *whole, *whole);
+    else if (auto weight = find(ActionKind::BackwardWeight))
+      addLimit(i, *find(ActionKind::BackwardInput), *weight);
   }
 }
 

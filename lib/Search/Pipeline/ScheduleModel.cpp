@@ -9,6 +9,7 @@
 #include "Noise.h"
 #include <algorithm>
 #include <limits>
+#include <set>
 
 using namespace tandem::orders;
 using namespace tandem::pipeline;
@@ -150,40 +151,33 @@ void ModelMaker::measureAlone() {
 /// the same in all orders, and the model is exact.
 void ModelMaker::setTails() {
   std::vector<double> heads(model.letters.size());
+  // The machines that a letter comes behind.
+  std::vector<std::set<unsigned>> before(model.letters.size());
   for (unsigned number : model.sequence)
-    for (const Arc &need : model.letters[number].needs)
-      heads[number] =
-          std::max(heads[number], heads[need.letter] + need.seconds +
-                                      model.letters[need.letter].seconds);
-  std::vector<bool> isFirst(model.letters.size());
-  std::vector<double> begins(model.numPoints);
-  for (unsigned point = 0; point < model.numPoints; ++point) {
-    unsigned numFirst = 0;
-    begins[point] = std::numeric_limits<double>::infinity();
-    for (unsigned number : model.machines[point].letters) {
-      begins[point] = std::min(begins[point], heads[number]);
-      bool isLater = false;
-      // What a letter of this point leads to does not come first.
-      std::vector<bool> isSeen(model.letters.size());
-      std::vector<unsigned> open{number};
-      while (!open.empty() && !isLater) {
-        unsigned at = open.back();
-        open.pop_back();
-        for (const Arc &need : model.letters[at].needs) {
-          isLater |= model.letters[need.letter].machine == point;
-          if (!isSeen[need.letter])
-            open.push_back(need.letter);
-          isSeen[need.letter] = true;
-        }
-      }
-      isFirst[number] = !isLater;
-      numFirst += !isLater;
+    for (const Arc &need : model.letters[number].needs) {
+      const Letter &needed = model.letters[need.letter];
+      heads[number] = std::max(
+          heads[number], heads[need.letter] + need.seconds + needed.seconds);
+      before[number].insert(needed.machine);
+      before[number].insert(before[need.letter].begin(),
+                            before[need.letter].end());
     }
-    model.isExact &= numFirst == 1;
+  auto isFirst = [&](unsigned number) {
+    unsigned machine = model.letters[number].machine;
+    return machine < model.numPoints && !before[number].contains(machine);
+  };
+  std::vector<double> begins(model.numPoints,
+                             std::numeric_limits<double>::infinity());
+  for (unsigned point = 0; point < model.numPoints; ++point) {
+    const std::vector<unsigned> &letters = model.machines[point].letters;
+    for (unsigned number : letters)
+      begins[point] = std::min(begins[point], heads[number]);
+    model.isExact &=
+        std::count_if(letters.begin(), letters.end(), isFirst) == 1;
   }
   for (unsigned number = 0; number < model.letters.size(); ++number)
     for (const Arc &need : model.letters[number].needs)
-      model.isExact &= !isFirst[number] || isFirst[need.letter];
+      model.isExact &= !isFirst(number) || isFirst(need.letter);
   model.offset = *std::max_element(begins.begin(), begins.end());
   for (unsigned i = 0; i < model.machines.size(); ++i)
     model.machines[i].tail = model.offset - begins[i % model.numPoints];
@@ -262,10 +256,10 @@ Order schedule::makeOrder(const Model &model, const Rows &rows) {
   return order;
 }
 
-static std::optional<unsigned> findLetter(const Model &model, unsigned section,
-                                          std::optional<ActionKind> kind) {
-  for (unsigned i = 0; i < model.letters.size(); ++i)
-    if (model.letters[i].section == section && model.letters[i].kind == kind)
+std::optional<unsigned> Model::find(unsigned section,
+                                    std::optional<ActionKind> kind) const {
+  for (unsigned i = 0; i < letters.size(); ++i)
+    if (letters[i].section == section && letters[i].kind == kind)
       return i;
   return std::nullopt;
 }
@@ -275,7 +269,7 @@ Rows schedule::makeRows(const Model &model, const Order &order) {
   std::vector<unsigned> counts(model.letters.size());
   auto add = [&](unsigned machine, unsigned section,
                  std::optional<ActionKind> kind) {
-    std::optional<unsigned> letter = findLetter(model, section, kind);
+    std::optional<unsigned> letter = model.find(section, kind);
     if (letter) {
       rows[machine].push_back(*letter);
       ++counts[*letter];
@@ -287,7 +281,7 @@ Rows schedule::makeRows(const Model &model, const Order &order) {
   for (unsigned point = 0; point < order.points.size(); ++point)
     for (const Action &action : order.points[point]) {
       bool isWhole = action.kind == ActionKind::Backward &&
-                     !findLetter(model, action.section, action.kind);
+                     !model.find(action.section, action.kind);
       if (isWhole)
         add(point, action.section, ActionKind::BackwardInput);
       if (add(point, action.section,

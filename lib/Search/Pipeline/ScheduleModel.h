@@ -61,6 +61,8 @@ struct Model {
   /// With noise: of each sample the seconds of all operations.
   std::vector<std::vector<double>> samples;
 
+  std::optional<unsigned> find(unsigned section,
+                               std::optional<orders::ActionKind> kind) const;
   /// The operation that operation `index` of `letter` waits for.
   unsigned getNeeded(const Letter &letter, unsigned index,
                      const Arc &need) const {

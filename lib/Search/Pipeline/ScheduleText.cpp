@@ -5,13 +5,14 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Words.h"
+#include "tandem/Orders/Words.h"
 #include "tandem/Search/Pipeline/OrderSearch.h"
-#include <algorithm>
 #include <limits>
 
 using namespace tandem;
 using namespace tandem::pipeline;
+using orders::printNumber;
+using orders::Words;
 
 /// Of noise; actions never take longer by far.
 static constexpr double kMostSpread = 2;
@@ -27,21 +28,12 @@ public:
   void run();
 
 private:
-  void readLine(std::string_view name);
+  void readLine();
   void readLimit();
   void readNoise();
-  /// Whether the line is the first one of its name.
-  bool isFirst(std::string_view name) {
-    bool isNew = std::find(found.begin(), found.end(), name) == found.end();
-    found.push_back(name);
-    if (!isNew)
-      words.expect("one line '" + std::string(name) + "'");
-    return isNew;
-  }
 
   Words &words;
   ScheduleProblem &problem;
-  Names found;
   std::vector<bool> isLimited;
   double limitOfAll = kNoLimit;
 };
@@ -50,17 +42,14 @@ private:
 void ScheduleReader::readLimit() {
   double limit = words.takeNumber();
   if (words.isEnd()) {
-    if (words.ok() && isFirst("limit"))
-      limitOfAll = limit;
+    words.expectFirst("limit");
+    limitOfAll = limit;
     return;
   }
   words.takeChoice({"point"});
-  unsigned point = words.takeCount(0);
-  unsigned numPoints = problem.partition.numPoints;
+  unsigned point = words.takeIndex(isLimited.size(), "points");
   if (!words.ok())
     return;
-  if (point >= numPoints)
-    return words.expect("one of " + std::to_string(numPoints) + " points");
   if (isLimited[point])
     return words.expect("one limit of each point");
   isLimited[point] = true;
@@ -70,10 +59,10 @@ void ScheduleReader::readLimit() {
 void ScheduleReader::readNoise() {
   Noise noise;
   noise.spread = words.takeNumber();
-  if (words.ok() && noise.spread > kMostSpread)
+  if (noise.spread > kMostSpread)
     return words.expect("a share of an action's seconds, at most " +
                         printNumber(kMostSpread));
-  if (words.ok() && words.isEnd())
+  if (words.isEnd())
     return words.fail("found noise without a seed, expected 'noise " +
                       printNumber(noise.spread) + " seed 1'");
   words.takeChoice({"seed"});
@@ -81,64 +70,57 @@ void ScheduleReader::readNoise() {
   problem.noise = noise;
 }
 
-void ScheduleReader::readLine(std::string_view name) {
-  if (name == "limit")
-    readLimit();
-  else if (name == "noise" && isFirst(name))
-    readNoise();
-  else if (name == "microbatches" && isFirst(name))
+void ScheduleReader::readLine() {
+  static const orders::Names lines = {"microbatches", "limit",   "objective",
+                                      "noise",        "section", "edge"};
+  unsigned line = words.takeChoice(lines);
+  if (line != 1)
+    words.expectFirst(lines[line]);
+  switch (line) {
+  case 0:
     problem.numMicrobatches = words.takeCount(1);
-  else if (name == "objective" && isFirst(name))
+    break;
+  case 1:
+    readLimit();
+    break;
+  case 2:
     problem.objective =
         static_cast<OrderObjective>(words.takeChoice({"makespan", "span"}));
-  else if (name != "microbatches" && name != "objective" && name != "noise")
-    words.expect("microbatches, limit, objective, noise, section or edge");
-  if (words.ok())
-    words.expectEnd();
+    break;
+  case 3:
+    readNoise();
+    break;
+  }
+  words.expectEnd();
 }
 
 void ScheduleReader::run() {
   problem.limits.resize(isLimited.size(), kNoLimit);
-  while (words.next()) {
-    std::string_view name = words.take();
-    if (name != "section" && name != "edge")
-      readLine(name);
-  }
-  if (words.ok() &&
-      std::find(found.begin(), found.end(), "microbatches") == found.end())
+  orders::Partition known; // read before
+  while (words.next())
+    if (!readPartitionLine(words, known))
+      readLine();
+  if (!words.hasLine("microbatches"))
     words.failWhole("found no line 'microbatches N', expected one");
   for (size_t i = 0; i < isLimited.size(); ++i)
     if (!isLimited[i])
       problem.limits[i] = limitOfAll;
 }
 
-/// The lines of the partition, with their numbers.
-static std::string keepPartition(std::string_view text) {
-  std::string kept;
-  while (!text.empty()) {
-    std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(text.size(), line.size() + 1));
-    size_t begin = std::min(line.find_first_not_of(" \t"), line.size());
-    std::string_view rest = line.substr(begin);
-    if (rest.starts_with("section") || rest.starts_with("edge"))
-      kept += line;
-    kept += '\n';
-  }
-  return kept;
-}
-
+/// Limits name points, which sections have: so these are read first.
 std::optional<ScheduleProblem>
 pipeline::parseScheduleProblem(std::string_view text, std::string_view name,
                                std::string &error) {
   error.clear();
   ScheduleProblem problem;
-  std::optional<orders::Partition> partition =
-      orders::parsePartition(keepPartition(text), name, error);
-  if (!partition)
-    return std::nullopt;
-  problem.partition = std::move(*partition);
   Words words(text, name, error);
-  ScheduleReader(words, problem).run();
+  while (words.next())
+    readPartitionLine(words, problem.partition);
+  std::string why;
+  if (words.ok() && !verifyPartition(problem.partition, why))
+    words.failWhole(why);
+  Words others(text, name, error);
+  ScheduleReader(others, problem).run();
   return words.ok() ? std::optional(std::move(problem)) : std::nullopt;
 }
 

@@ -118,7 +118,7 @@ TEST(Partition, ReadsItsText) {
   text.replace(text.find("edge 1 0 comm 0\n"), 16, "");
   EXPECT_EQ(readPartitionAgain(text), text);
   EXPECT_EQ(readPartitionAgain("# all\n\nsection 0 W 1 point 0 F 1"),
-            "s:3: found 'W', expected 'point'");
+            "s:3: found 'W', expected point");
   EXPECT_EQ(readPartitionAgain("section 0 point 0 W 2 I 1 F 1 # one\n"),
             "section 0 point 0 F 1 I 1 W 2 activations 1\n");
 }
@@ -126,10 +126,10 @@ TEST(Partition, ReadsItsText) {
 TEST(Partition, RefusesWhatIsNone) {
   const std::string one = "section 0 point 0 F 1\n";
   const std::pair<const char *, const char *> cases[] = {
-      {"part 0", "s:2: found 'part', expected 'section' or 'edge'"},
+      {"part 0", "s:2: found 'part', expected section or edge"},
       {"section 2 point 0 F 1", "s:2: found '2', expected 1, the next section"},
       {"section 1 point x F 1",
-       "s:2: found 'x', expected a whole number below 1000000"},
+       "s:2: found 'x', expected a whole number from 0 to 999999"},
       {"section 1 point 0 I 1 W 1",
        "s:2: found the end of the line, expected the cost F"},
       {"section 1 point 0 F 1 I 1",

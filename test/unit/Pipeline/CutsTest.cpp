@@ -97,7 +97,7 @@ static double getOptimum(const CutProblem &problem) {
   Cut none;
   forEachCut(problem.layers.size(), problem.getNumSections(), none,
              [&](const Cut &cut) {
-               if (findExcess(problem, cut, order).empty())
+               if (priceCut(problem, cut, order).excess == 0)
                  best = std::min(best, getCost(problem, cut));
              });
   return best;
@@ -113,7 +113,7 @@ static CutProblem getRandom(std::mt19937 &random, unsigned maxLayers) {
   CutProblem problem;
   unsigned layers = draw(1, maxLayers), points = draw(1, std::min(4u, layers));
   problem.numMicrobatches = draw(1, 9);
-  addPoints(problem, points, draw(1, 2));
+  addPoints(problem, points, draw(1, std::min(2u, points)));
   bool isTight = draw(0, 2) == 0;
   for (unsigned i = 0; isTight && i < points; ++i)
     problem.points[i].memory = draw(4, 30);
@@ -187,6 +187,40 @@ TEST(Cuts, ImprovesUnderTheSimulation) {
     EXPECT_TRUE(verifyCut(problem, result, error)) << error;
     result.cost *= 0.99;
     EXPECT_FALSE(verifyCut(problem, result, error));
+  }
+}
+
+/// Points have just the memory that some cut of many needs, or a quarter
+/// more where points have two sections each: one that fits is found.
+TEST(Cuts, FindsWhatFits) {
+  std::mt19937 random(5);
+  auto draw = [&](unsigned least, unsigned most) {
+    return std::uniform_int_distribution<unsigned>(least, most)(random);
+  };
+  for (unsigned i = 0; i < 40; ++i) {
+    CutProblem problem;
+    unsigned each = 1 + i % 2, points = each == 1 ? 8 : 4;
+    addPoints(problem, points, 2);
+    problem.sectionsPerPoint = each;
+    problem.schedule = each == 1 ? "1f1b" : "interleaved";
+    problem.numMicrobatches = 16;
+    for (unsigned k = 0; k < 26; ++k) {
+      LayerCost cost{1.0 * draw(1, 9), 1.0 * draw(1, 9), 1.0 * draw(1, 9)};
+      problem.layers.push_back(
+          {{cost, {2, 2, 2}}, 1.0 * draw(0, 40), 1.0 * draw(0, 9), 0, 0, {}});
+    }
+    Cut cut(8, 1);
+    for (unsigned k = 8; k < 26; ++k)
+      ++cut[draw(0, 7)];
+    std::string error;
+    CutPrice price = priceCut(problem, cut, makeOrder(problem, error));
+    for (unsigned k = 0; k < points; ++k)
+      problem.points[k].memory = price.held[k] * (each == 1 ? 1 : 1.25);
+    for (CutEffort effort : {CutEffort::Start, CutEffort::Full}) {
+      CutResult result = searchCut(problem, {}, effort);
+      ASSERT_EQ(result.error, "") << i;
+      EXPECT_TRUE(verifyCut(problem, result, error)) << error;
+    }
   }
 }
 

@@ -13,7 +13,8 @@
 //   sections, plus each border's transfer once. The search is exact.
 // * `tandem`: the simulated step of a schedule with a name, sums of gradients
 //   included. The search is exact up to `kMostTried` cuts. Else it moves
-//   borders under the simulation, from the exact cut by equation 4.
+//   borders under the simulation, from the exact cut by equation 4. Until
+//   it fits, layers leave points that hold more than their memory.
 //
 // Units are the caller's: seconds, bytes.
 //
@@ -26,6 +27,7 @@
 #include "tandem/Orders/Schedules.h"
 #include "tandem/Search/Pipeline/Deadline.h"
 #include <limits>
+#include <utility>
 
 namespace tandem::pipeline {
 
@@ -98,6 +100,8 @@ using Cut = std::vector<unsigned>;
 struct CutResult {
   Cut cut;
   double cost = 0, lowerBound = 0;
+  /// By point.
+  std::vector<double> held;
   bool isOptimal = false;
   unsigned numTried = 0;
   /// One line, where there is no cut.
@@ -129,23 +133,43 @@ std::optional<orders::Order> makeOrder(const CutProblem &problem,
 /// layer on the kind that is fastest for it; and the way of one microbatch
 /// forth and back through all sections.
 double getLowerBound(const CutProblem &problem);
-/// Adds to what each point holds the weights of its layers.
-void addWeights(const CutProblem &problem, const Cut &cut,
-                std::vector<double> &held);
 
-/// What is too much on the worst point, and its sections, in one line; empty:
-/// the cut fits. `order` is the problem's own; of `amp`, none.
-std::string findExcess(const CutProblem &problem, const Cut &cut,
-                       const std::optional<orders::Order> &order);
+/// What a cut costs, and what it holds.
+struct CutPrice {
+  double seconds = 0;
+  /// By point: weights, and what its microbatches in flight hold.
+  std::vector<double> held;
+  /// What all points hold above their memory, and the one that has the most.
+  double excess = 0;
+  unsigned worst = 0;
+  /// What fits comes before what does not.
+  bool isBelow(const CutPrice &other) const {
+    return std::pair(excess, seconds) < std::pair(other.excess, other.seconds);
+  }
+};
 
-/// Of `tandem`: the cut by equation 4 or equal parts as they are, or as far as
-/// the search goes.
+/// By the problem's accounting. `order` is the problem's own; of `amp`, none.
+CutPrice priceCut(const CutProblem &problem, const Cut &cut,
+                  const std::optional<orders::Order> &order);
+
+/// What is too much on the worst point, and its sections, in one line.
+std::string describeExcess(const CutProblem &problem, const Cut &cut,
+                           const CutPrice &price);
+
+/// Of `tandem`: the cut by equation 4 or equal parts as they are, if one fits;
+/// or as far as the search goes.
 enum class CutEffort : uint8_t { Start, Full };
 
 /// The best cut that is found before the deadline.
 CutResult searchCut(const CutProblem &problem, const Deadline &deadline = {},
                     CutEffort effort = CutEffort::Full);
 
+/// The price of a cut that has all layers in sections, and fits. Knows nothing
+/// of the search. Else nothing, with one line in `error`.
+std::optional<CutPrice> checkCut(const CutProblem &problem, const Cut &cut,
+                                 std::string &error);
+/// But for rounding; else false, with one line in `error`.
+bool isSameCost(double found, double expected, std::string &error);
 /// Whether a result has all layers in sections, fits, and costs what it says.
 /// Knows nothing of the search. Else false, with one line in `error`.
 bool verifyCut(const CutProblem &problem, const CutResult &result,

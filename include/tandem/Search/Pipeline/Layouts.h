@@ -113,6 +113,11 @@ std::optional<LayoutProblem> parseLayoutProblem(std::string_view text,
 /// the cluster.
 std::string print(const Layout &layout);
 
+/// Whether a layout has the devices and nodes of the cluster, each once, and
+/// divides the batch. Else false, with one line in `error`.
+bool verifyLayout(const LayoutProblem &problem, const Layout &layout,
+                  std::string &error);
+
 /// The problem of cuts of a layout. Nothing, with `error`, if a layer has no
 /// seconds for it.
 std::optional<CutProblem> makeCutProblem(const LayoutProblem &problem,
@@ -135,6 +140,21 @@ LayoutResult priceLayout(const LayoutProblem &problem, const Layout &layout,
 /// is over, and a layout fits, the search ends.
 std::vector<LayoutResult> searchLayouts(const LayoutProblem &problem,
                                         const Deadline &deadline = {});
+
+/// Whether a result has a layout of the problem and a legal cut that fits, and
+/// costs what it says. Knows nothing of the search. Else false, with one line
+/// in `error`.
+bool verifyLayout(const LayoutProblem &problem, const LayoutResult &result,
+                  std::string &error);
+
+/// `layout pipe 3 data 2 ...`, `cut 3 2 1`, `cost 0.75`, and `again` where
+/// layers are made again.
+std::string print(const LayoutResult &result);
+/// Layout, cut and cost of what `print` makes of a result.
+std::optional<LayoutResult> parseLayoutResult(const LayoutProblem &problem,
+                                              std::string_view text,
+                                              std::string_view name,
+                                              std::string &error);
 
 /// A table, a line for each layout.
 std::string print(const std::vector<LayoutResult> &results);

@@ -5,20 +5,24 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Words.h"
+#include "tandem/Orders/Words.h"
+#include "Text.h"
 #include "tandem/Orders/Partition.h"
-#include <algorithm>
 #include <charconv>
 
-using namespace tandem::pipeline;
+using namespace tandem::orders;
 
-std::string tandem::pipeline::printNumber(double value) {
+std::string tandem::orders::printNumber(double value) {
   char buffer[32];
   auto [end, error] = std::to_chars(buffer, buffer + sizeof(buffer), value);
   return std::string(buffer, end);
 }
 
-std::string tandem::pipeline::join(const Names &names) {
+std::string tandem::orders::printPair(std::string_view name, double value) {
+  return " " + std::string(name) + " " + printNumber(value);
+}
+
+std::string tandem::orders::join(const Names &names) {
   std::string list;
   for (size_t i = 0; i < names.size(); ++i)
     list += (i == 0                  ? ""
@@ -55,6 +59,12 @@ std::string_view Words::take() {
   return word;
 }
 
+bool Words::takeIf(std::string_view word) {
+  bool isNext = !isEnd() && peek() == word;
+  place += isNext;
+  return isNext;
+}
+
 void Words::fail(const std::string &message) {
   if (ok())
     error = std::string(name) + ":" + std::to_string(line) + ": " + message;
@@ -66,16 +76,9 @@ void Words::failWhole(const std::string &message) {
 }
 
 void Words::expect(std::string_view expected) {
-  constexpr size_t kMostCharacters = 40;
   bool isWord = place > 0 && place <= words.size();
-  std::string found = "the end of the line";
-  if (isWord) {
-    found = "'";
-    for (unsigned char letter : words[place - 1].substr(0, kMostCharacters))
-      found += letter < ' ' || letter == 0x7f ? '?' : static_cast<char>(letter);
-    found += "'";
-  }
-  fail("found " + found + ", expected " + std::string(expected));
+  fail("found " + (isWord ? quote(words[place - 1]) : "the end of the line") +
+       ", expected " + std::string(expected));
 }
 
 double Words::takeNumber() {
@@ -84,7 +87,7 @@ double Words::takeNumber() {
   auto [end, code] =
       std::from_chars(word.data(), word.data() + word.size(), value);
   if (code == std::errc() && end == word.data() + word.size() && value >= 0 &&
-      value <= orders::kMaxQuantity)
+      value <= kMaxQuantity)
     return value;
   expect("a number from 0 to 1e+15");
   return 0;
@@ -92,15 +95,25 @@ double Words::takeNumber() {
 
 unsigned Words::takeCount(unsigned least) {
   std::string_view word = take();
-  unsigned value = 0;
-  auto [end, code] =
-      std::from_chars(word.data(), word.data() + word.size(), value);
-  if (code == std::errc() && end == word.data() + word.size() &&
-      value >= least && value < orders::kMaxNumber)
-    return value;
+  std::optional<unsigned> value = orders::takeNumber(word);
+  if (value && word.empty() && *value >= least)
+    return *value;
   expect("a whole number from " + std::to_string(least) + " to " +
-         std::to_string(orders::kMaxNumber - 1));
+         std::to_string(kMaxNumber - 1));
   return least;
+}
+
+unsigned Words::takeIndex(size_t count, std::string_view what) {
+  unsigned number = takeCount(0);
+  if (ok() && number >= count)
+    expect("the number of one of " + std::to_string(count) + " " +
+           std::string(what));
+  return number;
+}
+
+void Words::takeNext(size_t count, std::string_view what) {
+  if (takeCount(0) != count)
+    expect(std::to_string(count) + ", the next " + std::string(what));
 }
 
 unsigned Words::takeChoice(const Names &names) {
@@ -111,15 +124,18 @@ unsigned Words::takeChoice(const Names &names) {
   return 0;
 }
 
-std::map<std::string_view, double> Words::takePairs(const Names &names) {
-  std::map<std::string_view, double> pairs;
+std::set<std::string_view> Words::takeFields(const Fields &fields) {
+  Names names;
+  for (const auto &[name, field] : fields)
+    names.push_back(name);
+  std::set<std::string_view> found;
   while (ok() && !isEnd()) {
-    std::string_view name = names[takeChoice(names)];
-    if (ok() && pairs.count(name))
+    const auto &[name, field] = fields[takeChoice(names)];
+    if (ok() && !found.insert(name).second)
       expect("'" + std::string(name) + "' once");
-    pairs[name] = takeNumber();
+    *field = takeNumber();
   }
-  return pairs;
+  return found;
 }
 
 void Words::expectEnd() {
@@ -127,4 +143,9 @@ void Words::expectEnd() {
     take();
     expect("the end of the line");
   }
+}
+
+void Words::expectFirst(std::string_view name) {
+  if (ok() && !firsts.insert(name).second)
+    expect("one line '" + std::string(name) + "'");
 }
