@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tandem.__main__ import main
-from tandem.commands._sweep import candidates
+from tandem.commands._sweep import Row, candidates
 
 ROOT = Path(__file__).resolve().parents[2]
 CLUSTER = """name: pair
@@ -64,6 +64,38 @@ def test_a_sweep_has_a_row_for_each_point(files, capsys):
     assert len(capsys.readouterr().out.splitlines()) == 1 + len(rows)
 
 
+def test_a_search_is_no_worse_than_the_other_rows(files):
+    table = files / "searched.json"
+    words = ["--devices=2..8", "--bandwidth=1,10Gbit", "--search-time-limit=1", f"--json={table}"]
+    assert sweep(files, *words) == 0
+    rows = json.loads(table.read_text())["rows"]
+    searched = [row for row in rows if row["plan"] == "search"]
+    assert len(searched) == 5
+    for row in searched:
+        others = [
+            other["seconds"]
+            for other in rows
+            if (other["devices"], other["bandwidth"]) == (row["devices"], row["bandwidth"])
+            and other["fits"]
+        ]
+        assert row["fits"] and row["seconds"] == min(others)
+
+
+def test_a_search_takes_a_row_that_is_better():
+    def row(plan, seconds, fits=True, why=""):
+        return Row(8, "", plan, f"mesh of {plan}", seconds=seconds, fits=fits, peak=1, why=why)
+
+    own = row("search", 2)
+    assert own.or_better([]) is own
+    assert own.or_better([row("zero", 3), row("pipeline", 2)]) is own
+    taken = own.or_better([row("zero", 1, fits=False), row("pipeline", 1.5)])
+    assert (taken.plan, taken.of, taken.seconds) == ("search", "pipeline", 1.5)
+    assert taken.name == "mesh of pipeline (pipeline)"
+    failed = row("search", 0, fits=False, why="no plan")
+    assert failed.or_better([row("zero", 3)]).of == "zero"
+    assert failed.or_better([row("zero", 0, fits=False, why="too large")]) is failed
+
+
 def test_what_is_not_possible_is_a_row(files, capsys):
     assert sweep(files, "--devices=3,64", "--plans=zero") == 1
     captured = capsys.readouterr()
@@ -83,6 +115,8 @@ def test_one_device_is_a_row(files, capsys):
         (["--devices=8..2"], "expected the smaller number first"),
         (["--devices=many"], "expected numbers as 8..1024 or 8,12,16"),
         (["--bandwidth=10"], "expected bandwidths"),
+        (["--bandwidth=0Gbit"], "expected bandwidths"),
+        (["--bandwidth=1.2.3Gbit"], "expected bandwidths"),
         (["--plans=fastest"], "expected search, zero, tensor-parallel, pipeline"),
     ],
 )

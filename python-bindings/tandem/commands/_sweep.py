@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ..base.native import native
@@ -20,7 +20,6 @@ _MOST_POINTS = 16
 _NO_LIMIT = "1000TiB"
 # Microbatches of a pipeline for each of its points: a bubble of about a fifth.
 _MICROBATCHES = 4
-_UNLIMITED_SEARCH = 0
 
 
 @dataclass(frozen=True)
@@ -39,11 +38,12 @@ class Row:
     bandwidth: str  # empty: one node
     plan: str
     mesh: str = ""
+    of: str = ""  # of a search: the plan whose row it takes; empty: its own
     seconds: float = 0
     rate: float = 0  # items per second
     items: str = ""
-    mfu: float = 0
-    cost: float = 0  # USD per step; 0: the cluster names no price
+    mfu: float | None = None  # None: the step has no products
+    cost: float | None = None  # USD per step; None: the cluster names no price
     peak: int = 0  # bytes, of the rank that holds most
     fits: bool = False
     why: str = ""
@@ -52,6 +52,16 @@ class Row:
     def order(self):
         """The best of several comes first."""
         return not self.seconds, not self.fits, self.seconds if self.fits else self.peak
+
+    @property
+    def name(self):
+        """The mesh, and of a search the plan that it takes."""
+        return f"{self.mesh} ({self.of})" if self.of else self.mesh
+
+    def or_better(self, others):
+        """This row of a search, or what it takes of the best of `others` if that comes first."""
+        best = min([self, *others], key=lambda row: row.order)
+        return self if best is self else replace(best, plan=self.plan, of=best.plan)
 
     def fields(self):
         return asdict(self)
@@ -177,10 +187,22 @@ class Sweep:
             raise TandemError(error)
         return path
 
-    def rows(self, plan, devices, bandwidths):
-        """The best of a plan for each bandwidth. Where devices are in one node, no bandwidth matters."""
+    def rows(self, plans, devices, bandwidths):
+        """The best of each plan for each bandwidth. Where devices are in one node, no bandwidth matters.
+
+        The search comes last: it takes the fastest row of the others where its own is slower.
+        """
         if devices <= self.per_node:
             bandwidths = [""]
+        others = {bandwidth: [] for bandwidth in bandwidths}
+        for plan in sorted(plans, key=lambda plan: plan == "search"):
+            for row in self._rows(plan, devices, bandwidths):
+                if plan == "search":
+                    row = row.or_better(others[row.bandwidth])
+                others[row.bandwidth].append(row)
+                yield row
+
+    def _rows(self, plan, devices, bandwidths):
         try:
             machines = [(each, self.make_cluster(devices, each)) for each in bandwidths]
         except TandemError as error:

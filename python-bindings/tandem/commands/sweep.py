@@ -38,8 +38,9 @@ def _devices(text):
 
 def _bandwidths(text):
     """`10,25,100Gbit`: the last unit holds for those before it that have none."""
-    parts = [re.fullmatch(r"([\d.]+)\s*(Gbit|Mbit|GB|MB)?(/s)?", part) for part in text.split(",")]
-    if not all(parts) or not parts[-1][2]:
+    number = r"(\d+(?:\.\d*)?|\.\d+)"
+    parts = [re.fullmatch(number + r"\s*(Gbit|Mbit|GB|MB)?(/s)?", part) for part in text.split(",")]
+    if not all(part and float(part[1]) > 0 for part in parts) or not parts[-1][2]:
         raise argparse.ArgumentTypeError(
             f"{text!r}, expected bandwidths of a node's or device's link as 10,25,100Gbit"
         )
@@ -94,9 +95,10 @@ def _line(row):
     head = f"{row.devices:7}  {row.bandwidth or '-':>11}  {row.plan:15}  "
     if not row.seconds:
         return f"{head}{row.why}"
-    cost = f"{row.cost:9.3g}" if row.cost else f"{'-':>9}"
+    cost = f"{'-':>9}" if row.cost is None else f"{row.cost:9.3g}"
+    mfu = f"{'-':>6}" if row.mfu is None else f"{row.mfu:6.1%}"
     return (
-        f"{head}{row.mesh:26}  {row.seconds:8.4g} s  {row.rate:10.4g}  {row.mfu:6.1%}  {cost}"
+        f"{head}{row.name:26}  {row.seconds:8.4g} s  {row.rate:10.4g}  {mfu}  {cost}"
         f"  {row.peak / 1e9:6.4g} GB  {'yes' if row.fits else 'no'}"
     )
 
@@ -123,10 +125,9 @@ def run(options):
     print(_COLUMNS, flush=True)
     try:
         for devices in options.devices:
-            for plan in options.plans:
-                for row in sweep.rows(plan, devices, options.bandwidth):
-                    rows.append(row)
-                    print(_line(row), flush=True)
+            for row in sweep.rows(options.plans, devices, options.bandwidth):
+                rows.append(row)
+                print(_line(row), flush=True)
     finally:
         sweep.close()
     fields = [row.fields() for row in rows]

@@ -44,7 +44,7 @@ def _draw(rows, name, value):
             {
                 "devices": [row["devices"] for row in own],
                 "value": [value(row) for row in own],
-                "mesh": [row["mesh"] for row in own],
+                "mesh": [_mesh(row) for row in own],
                 "words": [f"{plan} {bandwidth}".strip()] * len(own),
                 "fill": [color if row["fits"] else "#ffffff" for row in own],
             }
@@ -76,6 +76,10 @@ def _draw(rows, name, value):
     return plot
 
 
+def _mesh(row):
+    return f"{row['mesh']} ({row['of']})" if row["of"] else row["mesh"]
+
+
 def _table(rows):
     heads = ["devices", "bandwidth", "plan", "mesh", "step", "items/s", "MFU", "USD/step"]
     cells = [
@@ -83,11 +87,11 @@ def _table(rows):
             text.Numeric(row["devices"]),
             row["bandwidth"] or "-",
             row["plan"],
-            row["mesh"] if row["seconds"] else row["why"],
+            _mesh(row) if row["seconds"] else row["why"],
             text.Numeric(text.seconds(row["seconds"]) if row["seconds"] else "-"),
             text.Numeric(f"{row['rate']:.4g}" if row["seconds"] else "-"),
-            text.Numeric(text.percent(row["mfu"]) if row["seconds"] else "-"),
-            text.Numeric(f"{row['cost']:.3g}" if row["cost"] else "-"),
+            text.Numeric("-" if row["mfu"] is None else text.percent(row["mfu"])),
+            text.Numeric("-" if row["cost"] is None else f"{row['cost']:.3g}"),
             text.Numeric(text.size(row["peak"]) if row["seconds"] else "-"),
             ("yes" if row["fits"] else "no") if row["seconds"] else "-",
         ]

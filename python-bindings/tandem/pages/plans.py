@@ -199,7 +199,7 @@ def head(plan):
         "search": "found by",
         "cluster": "priced for",
         "cost": "cost of a step" + (" without the pipe axis" if plan.get("pipeline") else ""),
-        "bound": "no plan takes less than",
+        "bound": "no plan costs less than",
         "peak": "peak of memory",
         "pipeline": "pipe axis, mesh",
         "order": "order",
