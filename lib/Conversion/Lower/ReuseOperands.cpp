@@ -19,17 +19,18 @@ namespace tandem::lower {
 #include "tandem/Conversion/Lower/Passes.h.inc"
 
 namespace {
-/// Decides about one launch after the other, on the uses as they are then.
+/// Decides about one command after the other, on the uses as they are then.
 class OperandReuser {
 public:
   explicit OperandReuser(func::FuncOp function)
       : order(function), accesses(getAccesses(order)) {}
   void reuse(sched::LaunchOp launch);
+  void reuse(sched::CollectiveOp collective);
 
 private:
   sched::AllocOp findWhole(Value buffer) const;
-  bool isDone(sched::AllocOp operand, sched::LaunchOp launch) const;
-  bool isBegun(sched::AllocOp result, sched::LaunchOp launch) const;
+  bool isDone(sched::AllocOp operand, Operation *command) const;
+  bool isBegun(sched::AllocOp result, Operation *command) const;
   bool mayWriteOver(sched::AllocOp operand, sched::LaunchOp launch,
                     unsigned output);
   void join(sched::AllocOp operand, sched::AllocOp result);
@@ -49,26 +50,24 @@ sched::AllocOp OperandReuser::findWhole(Value buffer) const {
   return isWhole ? alloc : sched::AllocOp();
 }
 
-/// Whether the launch is the last command that uses it, and only reads it. What
+/// Whether the command is the last one that uses it, and only reads it. What
 /// lives in several iterations of a loop stays as it is.
-bool OperandReuser::isDone(sched::AllocOp operand,
-                           sched::LaunchOp launch) const {
+bool OperandReuser::isDone(sched::AllocOp operand, Operation *command) const {
   return llvm::all_of(
       accesses.at(operand.getBuffer()), [&](const Access &access) {
-        bool isBefore = order.happensBefore(access.command, launch);
-        return (access.command == launch ? !access.isWrite : isBefore) &&
-               order.getLoop(access.command) == order.getLoop(launch);
+        bool isBefore = order.happensBefore(access.command, command);
+        return (access.command == command ? !access.isWrite : isBefore) &&
+               order.getLoop(access.command) == order.getLoop(command);
       });
 }
 
-/// Whether the launch is the first command that uses it, and only writes it.
-bool OperandReuser::isBegun(sched::AllocOp result,
-                            sched::LaunchOp launch) const {
+/// Whether the command is the first one that uses it, and only writes it.
+bool OperandReuser::isBegun(sched::AllocOp result, Operation *command) const {
   return llvm::all_of(
       accesses.at(result.getBuffer()), [&](const Access &access) {
-        bool isBehind = order.happensBefore(launch, access.command);
-        return (access.command == launch ? access.isWrite : isBehind) &&
-               order.getLoop(access.command) == order.getLoop(launch);
+        bool isBehind = order.happensBefore(command, access.command);
+        return (access.command == command ? access.isWrite : isBehind) &&
+               order.getLoop(access.command) == order.getLoop(command);
       });
 }
 
@@ -119,6 +118,17 @@ void OperandReuser::reuse(sched::LaunchOp launch) {
   }
 }
 
+/// An all-reduce is the only collective that may work in place.
+void OperandReuser::reuse(sched::CollectiveOp collective) {
+  if (collective.getKind() != sched::CollectiveKind::AllReduce)
+    return;
+  sched::AllocOp operand = findWhole(collective.getSource()),
+                 result = findWhole(collective.getDestination());
+  if (operand && result && isDone(operand, collective) &&
+      isBegun(result, collective))
+    join(operand, result);
+}
+
 namespace {
 struct ReuseOperandsPass : impl::ReuseOperandsBase<ReuseOperandsPass> {
   void runOnOperation() override {
@@ -126,8 +136,11 @@ struct ReuseOperandsPass : impl::ReuseOperandsBase<ReuseOperandsPass> {
     if (!function || failed(verifyCommands(function)))
       return signalPassFailure();
     OperandReuser reuser(function);
-    for (auto launch : function.getOps<sched::LaunchOp>())
-      reuser.reuse(launch);
+    for (Operation &op : function.getBody().front())
+      if (auto launch = dyn_cast<sched::LaunchOp>(op))
+        reuser.reuse(launch);
+      else if (auto collective = dyn_cast<sched::CollectiveOp>(op))
+        reuser.reuse(collective);
   }
 };
 } // namespace

@@ -68,3 +68,42 @@ func.func private @add(%a: tensor<2x2xf32>, %b: tensor<2x2xf32>) -> tensor<2x2xf
   %0 = nn.add %a, %b : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
   return %0 : tensor<2x2xf32>
 }
+
+// -----
+
+// An all-reduce works in place where nothing else reads its operand; the second
+// one does not, and gathers never do.
+// CHECK-LABEL: func.func @step
+// CHECK-DAG: %[[A:.*]] = sched.alloc : memref<8xf32>
+// CHECK-DAG: %[[C:.*]] = sched.alloc : memref<8xf32>
+// CHECK-DAG: %[[D:.*]] = sched.alloc : memref<16xf32>
+// CHECK-NOT: sched.alloc
+// CHECK: sched.collective all_reduce %[[A]] into %[[A]]
+// CHECK: sched.collective all_reduce %[[A]] into %[[C]]
+// CHECK: sched.collective all_gather %[[C]] into %[[D]]
+// CHECK: sched.launch @read(%[[A]], %[[D]])
+module attributes {spmd.mesh = #spmd.mesh<data = 2>} {
+func.func @step(%x: memref<8xf32>, %r: memref<8xf32>) {
+  %a = sched.alloc : memref<8xf32>
+  %b = sched.alloc : memref<8xf32>
+  %c = sched.alloc : memref<8xf32>
+  %d = sched.alloc : memref<16xf32>
+  sched.launch @exp(%x) into(%a) on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : (memref<8xf32>) -> memref<8xf32>
+  %e = sched.record compute
+  sched.wait comm for %e
+  sched.collective all_reduce %a into %b over ["data"] on comm stage 0 strand 0 {label = "", flops = 0, bytes = 0} : memref<8xf32> -> memref<8xf32>
+  sched.collective all_reduce %b into %c over ["data"] on comm stage 0 strand 0 {label = "", flops = 0, bytes = 0} : memref<8xf32> -> memref<8xf32>
+  sched.collective all_gather %c into %d over ["data"] on comm stage 0 strand 0 {concat_dim = 0 : i64, label = "", flops = 0, bytes = 0} : memref<8xf32> -> memref<16xf32>
+  %f = sched.record comm
+  sched.wait compute for %f
+  sched.launch @read(%b, %d) into(%r) on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : (memref<8xf32>, memref<16xf32>) -> memref<8xf32>
+  return
+}
+func.func private @exp(%a: tensor<8xf32>) -> tensor<8xf32> attributes {sched.kernel} {
+  %0 = nn.exp %a : (tensor<8xf32>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+func.func private @read(%a: tensor<8xf32>, %b: tensor<16xf32>) -> tensor<8xf32> attributes {sched.kernel} {
+  return %a : tensor<8xf32>
+}
+}

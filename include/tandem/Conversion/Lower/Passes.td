@@ -170,12 +170,13 @@ def JoinUpdates : Lower_Pass<"tandem-join-updates"> {
 }
 
 def ReuseOperands : Lower_Pass<"tandem-reuse-operands"> {
-  let summary = "kernels write over operands that nothing needs any more";
+  let summary = "kernels and all-reduces write over operands that nothing needs any more";
   let description = [{
-    Before: a launch writes buffers of its own. After: it writes a result into the
-    buffer of an operand of as many elements that no command uses behind it, where the
-    kernel has read an element when it writes it. So a kernel of many operators
-    holds no more at once than these do one after the other, as plans count it.
+    Before: a launch or an all-reduce writes buffers of its own. After: a launch
+    writes a result into the buffer of an operand of as many elements that no command
+    uses behind it, where the kernel has read an element when it writes it. So a
+    kernel of many operators holds no more at once than these do one after the other,
+    as plans count it. An all-reduce of such an operand works in place.
   }];
 }
 
