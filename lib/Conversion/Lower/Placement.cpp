@@ -26,7 +26,7 @@ using namespace tandem::lower;
 
 /// So many orders are improved, those that leave the fewest gaps; and how many
 /// buffers are placed for each of them, and how often, at most.
-constexpr size_t kNumImproved = 5, kMaxPlaced = 20'000, kMaxTries = 32;
+constexpr size_t kNumImproved = 6, kMaxPlaced = 20'000, kMaxTries = 32;
 
 //===----------------------------------------------------------------------===//
 // Bytes in use
@@ -480,6 +480,18 @@ void Placer::improve(std::vector<std::vector<size_t>> orders, size_t numTries) {
     }
 }
 
+/// Those of at least half of the bytes of the largest one first.
+static std::vector<size_t> putLargeFirst(std::vector<size_t> order,
+                                         ArrayRef<Buffer> buffers) {
+  int64_t largest = 0;
+  for (const Buffer &buffer : buffers)
+    largest = std::max(largest, buffer.bytes);
+  std::stable_partition(order.begin(), order.end(), [&](size_t i) {
+    return 2 * buffers[i].bytes >= largest;
+  });
+  return order;
+}
+
 /// Orders that leave few gaps: where much is alive, or large ones, go first.
 static std::vector<std::vector<size_t>> getStarts(ArrayRef<Buffer> buffers,
                                                   const QueueClocks &clocks) {
@@ -503,6 +515,9 @@ static std::vector<std::vector<size_t>> getStarts(ArrayRef<Buffer> buffers,
     const Clock &birth = buffers[i].life.birth;
     return -std::accumulate(birth.begin(), birth.end(), int64_t(0));
   }));
+  // Small ones find places between those of large ones.
+  for (size_t i = 0, size = starts.size(); i < size; ++i)
+    starts.push_back(putLargeFirst(starts[i], buffers));
   return starts;
 }
 
