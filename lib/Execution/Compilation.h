@@ -58,6 +58,9 @@ struct Repeats {
   unsigned count = 0;
   /// Of the plan; of the Program that was made of it, and its limit; B.
   int64_t peak = 0, held = 0, limit = 0;
+  /// What the Program before held, and by how much the plan's limit was lowered
+  /// for this one; B.
+  int64_t heldBefore = 0, lowered = 0;
   /// Of the smallest plan that was found where none fits, B.
   int64_t smallest = 0;
   /// Of the first plan of a pipeline, B.

@@ -177,7 +177,7 @@ FailureOr<bool> Compilation::fits() {
 /// hold more is made again. The Program packs values as it did, so the share
 /// that is sent falls as the limit asks.
 FailureOr<bool> Compilation::sendLess(const HostExcess &excess) {
-  if (!repeats.step || repeats.count == kMaxRepeats || repeats.sent == 0 ||
+  if (!repeats.step || repeats.count >= kMaxRepeats || repeats.sent == 0 ||
       excess.sent <= excess.bytes)
     return fail(excess.why);
   double share = double(excess.sent - excess.bytes) / double(excess.sent);
@@ -192,7 +192,7 @@ FailureOr<bool> Compilation::sendLess(const HostExcess &excess) {
 
 /// False: the step has to be planned again.
 FailureOr<bool> Compilation::planLess() {
-  if (!repeats.step || repeats.count == kMaxRepeats)
+  if (!repeats.step || repeats.count >= kMaxRepeats)
     return failTooLarge();
   planAgain(getNextLimit());
   return false;
@@ -250,22 +250,27 @@ int64_t Compilation::getNextRung() {
 }
 
 /// With the excess less than what the plan was held to, or holds: so another
-/// plan is found each time.
+/// plan is found each time. Twice the step before where the Program followed
+/// less than half of it.
 int64_t Compilation::getNextLimit() {
   if (pipe)
     return getNextRung();
   int64_t last = ofStages.memory < 0 ? repeats.limit : ofStages.memory;
   last = std::min(last, repeats.peak);
-  return std::max<int64_t>(0, last - (repeats.held - repeats.limit));
+  bool follows = 2 * (repeats.heldBefore - repeats.held) >= repeats.lowered;
+  int64_t excess = repeats.held - repeats.limit;
+  repeats.lowered = follows ? excess : std::max(excess, 2 * repeats.lowered);
+  repeats.heldBefore = repeats.held;
+  return std::max<int64_t>(0, last - repeats.lowered);
 }
 
-/// Where no plan was found for a repeat, the smallest one that was: its Program
-/// may hold less than the plan before lets expect.
+/// Where no plan was found for a repeat, the smallest one that was, once: its
+/// Program may hold less than the plan before lets expect.
 bool Compilation::planSmallest() {
   bool isSmaller =
       repeats.smallest > ofStages.memory && repeats.smallest < repeats.peak;
-  if (!isSmaller || pipe || repeats.count == 0 ||
-      repeats.count == kMaxRepeats || isCancelled())
+  if (!isSmaller || pipe || repeats.count == 0 || repeats.count > kMaxRepeats ||
+      isCancelled())
     return false;
   error.clear();
   recompute.lacksMemory = false;

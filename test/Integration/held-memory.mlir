@@ -32,10 +32,11 @@
 // ERROR: error: the Program holds 1.284 kB on each rank, 1 B more than the limit of 1.283 kB; its plan holds 1.152 kB: expected memory of at least 1.284 kB, or more ranks
 // NO-PLAN: error: the Program holds 1.284 kB on each rank, 1 B more than the limit of 1.283 kB, and no plan was found that holds less: no plan: {{.*}} on each rank, {{.*}} more than the limit of {{[0-9.]+}} {{.*}}
 
-// A searched plan is made again, for less; the IR has the limit of the Program.
+// A searched plan is made again, for less, and for twice as much less where the
+// Program holds as much as before; the IR has the limit of the Program.
 // AGAIN: remark: the Program holds 3.588 kB on each rank, 88 B more than the limit of 3.5 kB: planned again, for at most 3.368 kB
-// AGAIN-NEXT: remark: the Program holds 3.588 kB on each rank, 88 B more than the limit of 3.5 kB: planned again, for at most 3.112 kB
-// AGAIN-NEXT: remark: search tandem: cost {{.*}} s, peak 1856 B of at most 3112 B on laptop, optimal
+// AGAIN-NEXT: remark: the Program holds 3.588 kB on each rank, 88 B more than the limit of 3.5 kB: planned again, for at most 3.024 kB
+// AGAIN-NEXT: remark: search tandem: cost {{.*}} s, peak 1856 B of at most 3024 B on laptop, optimal
 // AGAIN: s plan
 // AGAIN-NOT: s plan
 // ONCE: spmd.memory = 3500 : i64
