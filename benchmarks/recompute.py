@@ -6,7 +6,7 @@
 Steps are planned by `--search tandem` on one rank and compiled; only those of *measured* run.
 
 * *limits*: each step without a limit and at eight limits, PyTorch's peaks among them. With dropout at those of the step
-  without.
+  without. The plan at a smaller limit is a start at the next larger one.
 * *regions*: models that checkpoint each block or half block themselves, without a limit.
 * *search*: CPU seconds of searches on four ranks with a limit that binds, and of Llama with 8 billion parameters on 8x8 H100.
 * *measured*: seconds of a gpt's step at three limits, predicted from a profile of this machine, and measured.
@@ -77,6 +77,9 @@ class Step:
     def counts_attention(self):
         return float(self.sizes.get("dropout", 0)) > 0
 
+    def get_plan(self, limit):
+        return self.path.with_suffix(f".{limit}.plan")
+
     def export(self, regions="none"):
         sizes = self.sizes | {"regions": regions}
         settings = ",".join(f"{key}={value}" for key, value in sizes.items())
@@ -133,14 +136,18 @@ def count_flops(program, counts_attention):
     return sum(map(int, re.findall(pattern, program)))
 
 
-def compile_step(step, limit, regions="none"):
-    """A row; of a limit that does not fit, with what is held."""
+def compile_step(step, limit, regions="none", smaller=None):
+    """A row; of a limit that does not fit, with what is held. `smaller`: the row of a smaller limit."""
     program = step.path.with_suffix(".tdm")
     options = ["--memory", limit] if limit else []
+    if smaller and "peak" in smaller:
+        options += ["--start", step.get_plan(smaller["limit"])]
     command = [BUILD / "bin/tandem-compile", step.path, "--search", "tandem", *options]
     start = time.perf_counter()
     done = subprocess.run(
-        list(map(str, [*command, "--times", "-o", program])), capture_output=True, text=True
+        list(map(str, [*command, "--times", "--save-plan", step.get_plan(limit), "-o", program])),
+        capture_output=True,
+        text=True,
     )
     row = {"step": step.name, "limit": limit, "process_s": time.perf_counter() - start}
     refused = REFUSED.search(done.stderr)
@@ -185,11 +192,13 @@ HEADER = f"{'':23} limit/MB  peak/MB  time/s      again  with attn.  held/MB  pl
 
 def measure_limits(step, limits):
     step.export()
+    base = compile_step(step, None)
     rows = []
-    for limit in [None, *limits]:
-        row = compile_step(step, limit)
-        rows.append(row)
-        add_again(row, rows[0])
+    for limit in limits[::-1]:
+        rows.append(compile_step(step, limit, smaller=rows[-1] if rows else None))
+    rows = [base, *rows[::-1]]
+    for row in rows:
+        add_again(row, base)
         show(row)
     return rows
 
