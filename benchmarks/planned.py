@@ -33,7 +33,7 @@ MODELS = {
     ),
 }
 MICROBATCHES = (4, 8, 16)
-SEARCH_SECONDS = 20
+SEARCH_SECONDS = 60
 # Of schedules of torch: steps of the first look, behind those that warm up, and how many get a whole sample.
 FIRST_STEPS, FINALISTS = 2, 3
 FASTER, OF_BOUND, CLOSE, OF_CASES = 1.05, 1.03, 0.05, 4

@@ -29,6 +29,8 @@ static constexpr size_t kMostPipelines = 4;
 static constexpr size_t kMostTooLarge = 2;
 /// Of pipelines that became Programs, so many have their orders searched.
 static constexpr size_t kMostSearched = 2;
+/// Of a point, in orders that are searched.
+static constexpr unsigned kMostSections = 2;
 /// The share of the time that is left for the meshes without a pipe axis.
 static constexpr double kFirstShare = 1.0 / 3;
 /// Of a step without a pipe axis, beside one.
@@ -73,7 +75,13 @@ private:
   }
   Candidate makeOf(const LayoutProblem &problem,
                    const LayoutResult &result) const;
-  void addPipeline(const LayoutProblem &problem, const LayoutResult &result);
+  Candidate makePipeline(const LayoutProblem &problem,
+                         const LayoutResult &result) const;
+  void addPipeline(const LayoutProblem &problem, const LayoutResult &result) {
+    candidates.push_back(makePipeline(problem, result));
+  }
+  void addShapes(const LayoutProblem &problem,
+                 llvm::ArrayRef<LayoutResult> results);
   Candidate vary(const Candidate &of, int64_t microbatches,
                  std::string order) const;
   const Candidate *findBest() const;
@@ -106,7 +114,7 @@ private:
   const StepLayers &step;
   cost::Cluster cluster;
   int64_t devices = 1;
-  std::vector<Candidate> candidates;
+  std::vector<Candidate> candidates, shapes;
   Deadline deadline{options.searchTimeLimit};
   bool hasProgram = false;
 };
@@ -234,9 +242,12 @@ Candidate Chooser::makeOf(const LayoutProblem &problem,
   const Layout &layout = result.layout;
   std::string mesh = printMesh(layout.pipe, layout.data, layout.model);
   std::string others;
+  bool isVee = orders::findSchedule(layout.schedule)->placement ==
+               orders::Placement::Vee;
   if (layout.sectionsPerPoint > 1)
     others +=
-        llvm::formatv(" sections={0}", layout.sectionsPerPoint * layout.pipe);
+        llvm::formatv(" sections={0}{1}", layout.sectionsPerPoint * layout.pipe,
+                      isVee ? " vee" : "");
   std::vector<unsigned> order = getPointOrder(problem, layout);
   if (!llvm::is_sorted(order)) {
     std::vector<std::string> points;
@@ -251,8 +262,8 @@ Candidate Chooser::makeOf(const LayoutProblem &problem,
   return vary(candidate, countMicrobatches(layout), layout.schedule);
 }
 
-void Chooser::addPipeline(const LayoutProblem &problem,
-                          const LayoutResult &result) {
+Candidate Chooser::makePipeline(const LayoutProblem &problem,
+                                const LayoutResult &result) const {
   const Layout &layout = result.layout;
   std::vector<unsigned> order = getPointOrder(problem, layout);
   Candidate candidate = makeOf(problem, result);
@@ -268,7 +279,23 @@ void Chooser::addPipeline(const LayoutProblem &problem,
     candidate.options.pins.push_back(
         llvm::formatv("{0}:pipe=at({1})", llvm::join(globs, ","), point));
   }
-  candidates.push_back(std::move(candidate));
+  return candidate;
+}
+
+/// Of each mesh, the best cut of each way to lay sections on points.
+void Chooser::addShapes(const LayoutProblem &problem,
+                        llvm::ArrayRef<LayoutResult> results) {
+  using Placement = orders::Placement;
+  std::set<std::tuple<std::string, unsigned, Placement>> seen;
+  for (const LayoutResult &result : results) {
+    const Layout &layout = result.layout;
+    Placement placement = orders::findSchedule(layout.schedule)->placement;
+    std::string mesh = printMesh(layout.pipe, layout.data, layout.model);
+    if (layout.pipe > 1 && !result.cut.empty() &&
+        layout.sectionsPerPoint <= kMostSections &&
+        seen.emplace(mesh, layout.sectionsPerPoint, placement).second)
+      shapes.push_back(makePipeline(problem, result));
+  }
 }
 
 /// Of each mesh and schedule the best one, as far as bounds let it be cut.
@@ -280,7 +307,9 @@ void Chooser::addPipelines() {
   Deadline share(options.searchTimeLimit * kFirstShare,
                  [this] { return isInterrupted() || isCancelled(); });
   std::set<std::pair<unsigned, unsigned>> tooLarge;
-  for (const LayoutResult &result : searchLayouts(problem, share)) {
+  std::vector<LayoutResult> results = searchLayouts(problem, share);
+  addShapes(problem, results);
+  for (const LayoutResult &result : results) {
     const Layout &layout = result.layout;
     if (layout.pipe == 1 || !isOpen(layout))
       continue;
@@ -422,19 +451,33 @@ void Chooser::varyWhole() {
   }
 }
 
-/// The fastest pipelines so far with an order of their own.
+/// The fastest pipelines so far with an order of their own. And of the mesh of
+/// the fastest one each way to lay sections on points, with its microbatches
+/// and half of them: orders with a name may be far from what it can do.
 void Chooser::addSearched() {
   std::vector<Candidate> best;
   for (const Candidate &candidate : candidates)
     if (!candidate.mesh.empty() && candidate.failure.empty())
       best.push_back(candidate);
   llvm::sort(best, isBetter);
+  if (best.empty())
+    return;
   std::set<std::string> seen;
-  for (const Candidate &candidate : best) {
-    Candidate other = vary(candidate, candidate.options.accumulate, "search");
-    if (seen.size() < kMostSearched && seen.insert(other.name).second)
+  auto add = [&](const Candidate &of, int64_t microbatches) {
+    Candidate other = vary(of, microbatches, "search");
+    if (seen.insert(other.name).second)
       candidates.push_back(std::move(other));
-  }
+  };
+  for (const Candidate &candidate :
+       llvm::ArrayRef(best).take_front(kMostSearched))
+    add(candidate, candidate.options.accumulate);
+  int64_t now = best.front().options.accumulate;
+  for (const Candidate &shape : shapes)
+    if (shape.mesh == best.front().mesh) {
+      add(shape, now);
+      if (options.accumulate == 1 && now % 2 == 0)
+        add(shape, now / 2);
+    }
 }
 
 //===----------------------------------------------------------------------===//
