@@ -10,6 +10,7 @@
 #include "tandem/Analysis/Loops.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/Sched/Host.h"
+#include "tandem/Reference/Training.h"
 #include <map>
 
 using namespace mlir;
@@ -119,8 +120,8 @@ Shards Interpreter::cutArgument(unsigned index, const Tensor &whole) {
                 getTimeForms(mesh, getForms(type, mesh)));
 }
 
-FailureOr<Tensor> Interpreter::joinResult(unsigned index,
-                                          const Shards &shards) {
+FailureOr<Tensor> Interpreter::joinResult(unsigned index, const Shards &shards,
+                                          Value made) {
   RankedTensorType layout = getResultLayout(function, index);
   Type type = function.getResultTypes()[index];
   Forms forms = getForms(layout, mesh);
@@ -129,12 +130,27 @@ FailureOr<Tensor> Interpreter::joinResult(unsigned index,
     pieces = reform(shards, getDeviceShape(layout, mesh, forms), points,
                     getTimeForms(mesh, getForms(type, mesh)),
                     getTimeForms(mesh, forms));
-  if (auto axis = findDivergence(pieces, points, forms))
-    return function.emitError("result ")
-           << index << " is full on axis '" << mesh.getName(*axis)
-           << "', but its points hold different values";
   auto all = llvm::to_vector(llvm::seq<unsigned>(0, points.getNumAxes()));
-  return *assemble(pieces, layout.getShape(), points, forms, all).front();
+  auto axis = findDivergence(pieces, points, forms);
+  TensorRef whole =
+      axis ? nullptr
+           : assemble(pieces, layout.getShape(), points, forms, all).front();
+  std::string key = getKey(function.getResultAttrDict(index), "result", index);
+  if (recorder)
+    recorder->addResult(made, key, {pieces, whole});
+  if (axis)
+    return function.emitError("result ")
+           << index << ", '" << key << "', is full on axis '"
+           << mesh.getName(*axis) << "', but its points hold different values";
+  return *whole;
+}
+
+void Interpreter::recordArgument(unsigned index, Value value,
+                                 const Tensor &whole, const Shards &shards) {
+  if (recorder)
+    recorder->addArgument(
+        value, getKey(function.getArgAttrDict(index), "argument", index),
+        {shards, std::make_shared<Tensor>(whole)});
 }
 
 /// What is cut into iterations, in the shape in which the step has it.
@@ -167,14 +183,16 @@ FailureOr<std::vector<Tensor>> Interpreter::run(ArrayRef<Tensor> given) {
   auto arguments = cutArguments(given);
   if (failed(arguments))
     return failure();
-  for (auto [argument, shards] : llvm::zip(function.getArguments(), *arguments))
-    environment[argument] = std::move(shards);
+  for (auto [index, argument] : llvm::enumerate(function.getArguments())) {
+    recordArgument(index, argument, given[index], (*arguments)[index]);
+    environment[argument] = std::move((*arguments)[index]);
+  }
   if (failed(runFunction()))
     return failure();
   std::vector<Tensor> results;
   Operation *terminator = function.getBody().front().getTerminator();
   for (auto [index, value] : llvm::enumerate(terminator->getOperands())) {
-    FailureOr<Tensor> result = joinResult(index, environment[value]);
+    FailureOr<Tensor> result = joinResult(index, environment[value], value);
     if (failed(result))
       return failure();
     results.push_back(std::move(*result));

@@ -32,7 +32,12 @@ public:
 
   mlir::FailureOr<std::vector<Shards>>
   cutArguments(llvm::ArrayRef<Tensor> arguments);
-  mlir::FailureOr<Tensor> joinResult(unsigned index, const Shards &shards);
+  /// Tells the recorder, too, of which value the result is.
+  mlir::FailureOr<Tensor> joinResult(unsigned index, const Shards &shards,
+                                     mlir::Value made);
+  /// Tells what `value`, an argument of a function that it is of, is.
+  void recordArgument(unsigned index, mlir::Value value, const Tensor &whole,
+                      const Shards &shards);
 
   mlir::LogicalResult runOperation(mlir::Operation *op);
   /// Defines the values of a step whose operations have run. Fails if one of

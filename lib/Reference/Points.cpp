@@ -50,12 +50,15 @@ class PointsRun {
 public:
   PointsRun(func::FuncOp step, MeshAttr mesh, unsigned axis, Recorder *recorder)
       : step(step), mesh(mesh), axis(axis), recorder(recorder), points(mesh),
-        whole(step, mesh),
-        results(step.getNumResults(), Shards(points.size())) {}
+        whole(step, mesh), results(step.getNumResults(), Shards(points.size())),
+        made(step.getNumResults()) {
+    whole.setRecorder(recorder);
+  }
   FailureOr<std::vector<Tensor>> run(ArrayRef<Tensor> arguments);
 
 private:
   LogicalResult addPoint(int64_t number, ArrayRef<Shards> arguments);
+  void recordArguments(ArrayRef<Tensor> wholes, ArrayRef<Shards> shards);
   LogicalResult runAll();
   Progress advance(PointRun &point);
   Progress advanceAction(PointRun &point);
@@ -79,6 +82,8 @@ private:
   /// By tag.
   std::map<int64_t, std::pair<sched::SendOp, Shards>> sent;
   std::vector<Shards> results;
+  /// The value of one of the points that gave a result.
+  std::vector<Value> made;
 };
 } // namespace
 
@@ -114,8 +119,12 @@ LogicalResult PointsRun::beginAction(PointRun &point, sched::RunOp op) {
   ActionRun &action = *point.action;
   action.interpreter.setMicrobatch(op.getMicrobatch().value_or(0));
   action.interpreter.setRecorder(recorder);
-  for (auto [argument, input] : llvm::zip(inner.getArguments(), op.getInputs()))
+  for (auto [argument, input] :
+       llvm::zip(inner.getArguments(), op.getInputs())) {
     action.interpreter.getShards(argument) = point.values.getShards(input);
+    if (recorder)
+      recorder->addName(argument, input);
+  }
   for (Operation &own : inner.getBody().front().without_terminator()) {
     if (auto ownStep = dyn_cast<sched::StepOp>(own))
       for (Operation &nested : ownStep.getBody().front().without_terminator())
@@ -129,8 +138,11 @@ LogicalResult PointsRun::endAction(PointRun &point) {
   ActionRun &action = *point.action;
   Operation *terminator = action.step.getBody().front().getTerminator();
   for (auto [result, made] :
-       llvm::zip(action.op.getResults(), terminator->getOperands()))
+       llvm::zip(action.op.getResults(), terminator->getOperands())) {
     point.values.getShards(result) = action.interpreter.getShards(made);
+    if (recorder)
+      recorder->addName(result, made);
+  }
   point.values.release(action.op);
   point.action.reset();
   return success();
@@ -238,6 +250,7 @@ LogicalResult PointsRun::give(PointRun &point, sched::GiveOp op) {
     return op.emitOpError("gives a ")
            << op.getValue().getType() << ", expected a " << type;
   const Shards &shards = point.values.getShards(op.getValue());
+  made[op.getIndex()] = op.getValue();
   for (int64_t i = 0; i < points.size(); ++i)
     if (point.runs[i])
       results[op.getIndex()][i] = shards[i];
@@ -315,6 +328,8 @@ Progress PointsRun::advance(PointRun &point) {
                                                 : Progress::Failed;
   if (failed(runOperation(point, op)))
     return Progress::Failed;
+  if (isa<sched::RowOp, sched::StackOp>(op))
+    point.values.record(op);
   point.values.release(op);
   return Progress::Ran;
 }
@@ -340,6 +355,18 @@ LogicalResult PointsRun::addPoint(int64_t number, ArrayRef<Shards> arguments) {
   for (auto [argument, shards] : llvm::zip(function.getArguments(), arguments))
     pointRuns.back().values.getShards(argument) = shards;
   return success();
+}
+
+/// Once: all points have the same.
+void PointsRun::recordArguments(ArrayRef<Tensor> wholes,
+                                ArrayRef<Shards> shards) {
+  for (auto [index, tensor] : llvm::enumerate(wholes)) {
+    Value first = pointRuns.front().function.getArgument(index);
+    whole.recordArgument(index, first, tensor, shards[index]);
+    for (PointRun &point : pointRuns)
+      if (recorder)
+        recorder->addName(point.function.getArgument(index), first);
+  }
 }
 
 /// Nobody can go on.
@@ -388,7 +415,7 @@ FailureOr<std::vector<Tensor>> PointsRun::joinResults() {
         return step.emitError("result ")
                << index << " is not given by point "
                << points.getCoordinates(i)[axis] << ", which holds it";
-    FailureOr<Tensor> result = whole.joinResult(index, shards);
+    FailureOr<Tensor> result = whole.joinResult(index, shards, made[index]);
     if (failed(result))
       return failure();
     joined.push_back(std::move(*result));
@@ -404,6 +431,7 @@ FailureOr<std::vector<Tensor>> PointsRun::run(ArrayRef<Tensor> given) {
   for (int64_t number = 0; number < mesh.getSize(axis); ++number)
     if (failed(addPoint(number, *arguments)))
       return failure();
+  recordArguments(given, *arguments);
   if (failed(runAll()))
     return failure();
   return joinResults();

@@ -55,26 +55,53 @@ static Tensor widen(const Tensor &tensor) {
   return wide;
 }
 
+int64_t Recorder::numberOf(Value value) const {
+  auto it = numbers.find(value);
+  return it == numbers.end() ? -1 : it->second;
+}
+
+void Recorder::put(const Origin &origin, ArrayRef<int64_t> operands,
+                   const OperatorValue &value) {
+  std::string key;
+  llvm::raw_string_ostream os(key);
+  os << llvm::format("%08lld", static_cast<long long>(next++)) << "|"
+     << origin.id << "|" << origin.strand << "|" << origin.iteration << "|"
+     << origin.result << "|" << origin.operatorName << "|" << origin.pass << "|"
+     << origin.place << "|" << joinNumbers(operands) << "|";
+  if (value.whole)
+    tensors[key + "whole"] = widen(*value.whole);
+  for (const auto &[tensor, points] : groupPoints(value.shards))
+    tensors[key + joinNumbers(points)] = widen(*tensor);
+}
+
+void Recorder::addArgument(Value argument, StringRef key,
+                           const OperatorValue &value) {
+  numbers[argument] = next;
+  put({.operatorName = kArgumentName, .place = key.str()}, {}, value);
+}
+
 void Recorder::add(Operation *op, int64_t iteration,
                    ArrayRef<OperatorValue> values) {
   SmallVector<int64_t> operands;
   for (Value operand : op->getOperands())
-    if (auto it = numbers.find(operand); it != numbers.end())
-      operands.push_back(it->second);
+    operands.push_back(numberOf(operand));
   for (auto [index, value] : llvm::enumerate(values)) {
     numbers[op->getResult(index)] = next;
-    std::string key;
-    llvm::raw_string_ostream os(key);
-    os << llvm::format("%08lld", static_cast<long long>(next++)) << "|"
-       << nn::getId(op).value_or(-1) << "|" << nn::getStrand(op).value_or(-1)
-       << "|" << iteration << "|" << index << "|" << op->getName() << "|"
-       << getPass(op) << "|" << getPlace(op->getLoc()) << "|"
-       << joinNumbers(operands) << "|";
-    if (value.whole)
-      tensors[key + "whole"] = widen(*value.whole);
-    for (const auto &[tensor, points] : groupPoints(value.shards))
-      tensors[key + joinNumbers(points)] = widen(*tensor);
+    put({.id = nn::getId(op).value_or(-1),
+         .strand = nn::getStrand(op).value_or(-1),
+         .iteration = iteration,
+         .result = index,
+         .operatorName = op->getName().getStringRef(),
+         .pass = getPass(op),
+         .place = getPlace(op->getLoc())},
+        operands, value);
   }
+}
+
+void Recorder::addResult(Value made, StringRef key,
+                         const OperatorValue &value) {
+  put({.operatorName = kResultName, .place = key.str()}, {numberOf(made)},
+      value);
 }
 
 void Recorder::addName(Value name, Value value) {

@@ -7,6 +7,7 @@
 
 #include "tandem/Reference/Training.h"
 #include "tandem/Dialect/NN/NN.h"
+#include "tandem/Dialect/SPMD/MeshText.h"
 #include "llvm/Support/Format.h"
 #include <cmath>
 
@@ -368,6 +369,41 @@ FailureOr<TrainingResult> train(ModuleOp module,
     if (failed(training.runStep(step)))
       return failure();
   return training.takeResult();
+}
+
+//===----------------------------------------------------------------------===//
+// Signatures
+//===----------------------------------------------------------------------===//
+
+static void printValue(StringRef what, StringRef key, DictionaryAttr attributes,
+                       Type type, raw_ostream &os) {
+  auto shaped = dyn_cast<ShapedType>(type);
+  if (RankedTensorType layout = spmd::getLayout(attributes))
+    shaped = layout;
+  os << what << " " << key << " ";
+  if (shaped)
+    os << RankedTensorType::get(shaped.getShape(), shaped.getElementType());
+  os << "\n";
+}
+
+LogicalResult printSignature(ModuleOp module, StringRef entry,
+                             raw_ostream &os) {
+  auto function = findEntry(module, entry);
+  if (failed(function))
+    return failure();
+  if (auto mesh = spmd::getMesh(*function))
+    os << "mesh " << spmd::getMeshText(mesh) << "\n";
+  for (auto [index, type] : llvm::enumerate(function->getArgumentTypes())) {
+    DictionaryAttr attributes = function->getArgAttrDict(index);
+    printValue("argument", getKey(attributes, "argument", index), attributes,
+               type, os);
+  }
+  for (auto [index, type] : llvm::enumerate(function->getResultTypes())) {
+    DictionaryAttr attributes = function->getResultAttrDict(index);
+    printValue("result", getKey(attributes, "result", index), attributes, type,
+               os);
+  }
+  return success();
 }
 
 } // namespace tandem::reference

@@ -46,6 +46,7 @@ def _parser(modules):
 def _parse(modules, arguments):
     parser = _parser(modules)
     options = parser.parse_args(arguments)
+    options.words = sys.argv[1:] if arguments is None else list(arguments)
     if options.command is None:
         parser.error(f"expected a command, one of {', '.join(modules)}; or --help")
     return options

@@ -57,6 +57,8 @@ def plant(model, tmp_path):
         ir = compile_text(module.mlir, model, mesh=mesh, stop_after=stage, **options).ir[-1][1]
         edited, count = re.subn(pattern, text, ir, count=1)
         assert count == 1, f"{stage} has no {pattern}"
+        for wide in re.findall(r"\((tensor<\S+f64[^>]*>)\) -> TYPE32", edited):
+            edited = edited.replace("TYPE32", wide.replace("f64", "f32"))
         path = tmp_path / f"{stage}.mlir"
         path.write_text(edited)
         return ["--from", f"{stage}={path}"]
@@ -103,10 +105,23 @@ def test_compares_commands_of_a_pipeline(bisect):
             r"(nn\.slice .*)start = 2 : i64, stop = 4",
             r"\1start = 1 : i64, stop = 3",
             "localize",
-            "nn.matmul",
+            "nn.slice",
         ),
         # Another operator.
         ("schedule", r"nn\.relu", "nn.neg", "duplex", "nn.neg"),
+        # A captured step has no numbers: from results to operands, of the forward pass and of the update.
+        ("import", r"nn\.relu", "nn.neg", "capture", "nn.neg"),
+        ("import", r"nn\.sqrt", "nn.neg", "capture", "nn.neg"),
+        # A number that is not finite, with which the step fails.
+        ("localize", r"nn\.relu", "nn.log", "shard", "nn.log"),
+        # A cast to float32 and back.
+        (
+            "localize",
+            r"(%\w+)( = nn\.relu .* -> )(tensor<4x5xf64, \S+>)( loc.*)",
+            r"%wide\2\3\4\n%low = nn.convert %wide : (\3) -> TYPE32\4\n\1 = nn.convert %low : (TYPE32) -> \3\4",
+            "shard",
+            "nn.convert",
+        ),
     ],
 )
 def test_finds_the_operator(bisect, plant, stage, pattern, text, before, operator):
@@ -115,6 +130,121 @@ def test_finds_the_operator(bisect, plant, stage, pattern, text, before, operato
     found = next(line for line in lines if line.startswith("bisect: "))
     assert found.startswith(f"bisect: {stage} differs first from {before}: {operator} at "), lines
     assert "m.py:" in found or "optimizer.0" in found
+
+
+SUM = r"(%\w+) = spmd\.all_reduce (%\w+) over .*#backward.* : (.*) -> (.*) loc"
+
+
+def test_finds_a_sum_that_is_missing(bisect, plant):
+    """Its input in its place: copies differ, which fails the step."""
+    words = plant("localize", SUM, r"\1 = nn.reshape \2 : (\3) -> \4 loc")
+    status, lines = bisect(*words)
+    assert status == 1
+    found = next(n for n, line in enumerate(lines) if line.startswith("bisect: "))
+    assert re.match(
+        r"bisect: localize differs first from shard: spmd\.reform at \S*m\.py:6 \(backward, .* is missing:"
+        r" nn\.\w+ at optimizer\.\S+ \(update, .* reads nn\.reshape at \S*m\.py:6 .* in its place: off by",
+        lines[found],
+    ), lines
+    assert "points hold different values" in lines[-1]
+
+
+def test_finds_a_sum_that_is_done_twice(bisect, plant):
+    one = r'spmd.all_reduce {} over ["data"] : \3 -> \4'
+    text = "\n".join(["%once = " + one.format(r"\2"), r"\1 = " + one.format("%once") + " loc"])
+    status, lines = bisect(*plant("duplex", SUM, text))
+    assert status == 1
+    found = next(line for line in lines if line.startswith("bisect: "))
+    assert re.match(
+        r"bisect: duplex differs first from localize: spmd\.all_reduce at .*m\.py:6 .* reads spmd\.all_reduce at "
+        r"\S*duplex\.mlir:\d+ .*, expected spmd\.reform",
+        found,
+    ), lines
+
+
+@pytest.mark.parametrize(
+    "stage, pattern, text, verdict",
+    [
+        (
+            "localize",
+            r"(%\w+) = nn\.relu (%\w+)( .*\n(?:.*\n)*?.*nn\.matmul )\1",
+            r"\1 = nn.relu \2\3\2",
+            r"nn\.matmul at .*m\.py:6 .* reads nn\.add .*, expected nn\.relu .*: off by",
+        ),
+        (
+            "shard",
+            r"(nn\.sub )(%\w+), (%\w+)",
+            r"\1\3, \2",
+            r"nn\.sub at .* reads .*, expected .*: off by",
+        ),
+    ],
+)
+def test_finds_what_is_read_instead(bisect, plant, stage, pattern, text, verdict):
+    status, lines = bisect(*plant(stage, pattern, text))
+    assert status == 1
+    found = next(line for line in lines if line.startswith("bisect: "))
+    assert re.search(rf"{stage} differs first from \w+: {verdict}", found), lines
+
+
+def test_takes_what_it_saves(bisect, tmp_path):
+    folder = tmp_path / "stages"
+    status, lines = bisect("--save", str(folder))
+    assert status == 0
+    assert lines[0] == f"{folder}/import.mlir: IR behind import"
+    assert {path.stem for path in folder.iterdir()} >= {"import", "localize", "schedule", "lower"}
+    for stage in ("localize", "lower"):
+        status, lines = bisect("--from", f"{stage}={folder / stage}.mlir")
+        assert status == 0 and lines[-1].startswith("bisect: nothing differs"), lines
+
+
+def exported(model, dtype="float64", gradients=True, mesh="data=2"):
+    """IR behind localize of a step captured otherwise."""
+    file = load_model_file(model, dtype=dtype)
+    made = file.make_model(0)
+    module = export(made, file.loss, file.make_optimizer(made), file.batches(1)[0], gradients)
+    return compile_text(module.mlir, model, mesh=mesh, micro=2, stop_after="localize").ir[-1][1]
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        ({"gradients": False}, "has no result gradient/0.weight, expected tensor<5x6xf64>"),
+        (
+            {"dtype": "float32"},
+            "has argument parameter/0.weight tensor<5x6xf32>, expected tensor<5x6xf64>",
+        ),
+        ({"mesh": "data=4"}, "has mesh data=4, expected data=2"),
+    ],
+)
+def test_refuses_a_stage_of_another_step(bisect, model, tmp_path, given, message):
+    path = tmp_path / "e.mlir"
+    path.write_text(exported(model, **given))
+    status, (line,) = bisect("--from", f"localize={path}")
+    words = " ".join(["bisect", model, *WORDS])
+    command = f"`python -m tandem {words} --save FOLDER`"
+    assert status == 1
+    assert line == f"tandem bisect: error: {path}: {message}, as in what {command} writes"
+
+
+def test_refuses_what_does_not_verify(bisect, plant):
+    """A reform is left out."""
+    words = plant(
+        "shard",
+        r"( spmd\.reform )(%\w+) \{.*\} : (\S+ \S+|\S+) -> .* loc",
+        r" nn.neg \2 : (\3) -> \3 loc",
+    )
+    status, lines = bisect(*words)
+    assert status == 1
+    path = words[1].removeprefix("shard=")
+    expected = f"tandem bisect: error: {path}: is no IR that verifies behind shard: {path}:"
+    assert len(lines) == 1 and lines[0].startswith(expected)
+
+
+def test_refuses_a_loss_that_eager_has_not(bisect, model):
+    Path(model).write_text(MODEL.replace("m(batch[0])", "m(batch[0]).abs().neg().log()"))
+    status, lines = bisect()
+    assert status == 1
+    assert lines == ["tandem bisect: error: eager's loss of step 0 is nan, expected a finite value"]
 
 
 @pytest.mark.parametrize(
@@ -198,7 +328,7 @@ def optimizer(m): return Clipped(m.parameters())
             r"(\n.* = spmd\.all_reduce )(%\w+)( .*#update)",
             r"\n%wrong = nn.add \2, \2 {nn.pass = #update} : (tensor<f64>, tensor<f64>) -> tensor<f64>"
             r"\1%wrong\3",
-            "spmd.all_reduce",
+            "nn.add",
         ),
         # What reads the sum.
         (r"(spmd\.all_reduce .*#update.*\n.*)nn\.sqrt", r"\1nn.neg", "nn.neg"),
@@ -222,6 +352,7 @@ def test_finds_the_sum_of_the_update(bisect, plant, model, pattern, text, operat
     [
         (["--from", "plan"], "--from is 'plan', expected STAGE=FILE"),
         (["--from", "plan=absent.mlir"], "absent.mlir: No such file or directory"),
+        (["--save", "x", "--from", "plan=FILE"], "--save with --from, expected one of both"),
         (["--steps", "0"], "--steps is 0, expected at least 1"),
         (["--from", "plans=FILE"], "unknown stage 'plans', expected one of import,"),
     ],

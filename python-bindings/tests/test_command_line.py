@@ -41,6 +41,22 @@ def test_export_to_a_device_has_no_values_beside_it(root, capsys):
     assert not os.path.exists("/dev/null.safetensors")
 
 
+def test_export_writes_as_many_batches_as_there_are(tmp_path, capsys):
+    file, output = tmp_path / "two.py", tmp_path / "step.mlir"
+    file.write_text(
+        "import torch\nPRESETS = {'only': {}}\ndef model(): return torch.nn.Linear(2, 2)\n"
+        "def loss(m, batch): return m(batch).mean()\n"
+        "def optimizer(m): return torch.optim.SGD(m.parameters(), lr=0.1)\n"
+        "def batches(): return iter([torch.ones(4, 2), torch.zeros(4, 2)])\n"
+    )
+    words = ["export", str(file), "-o", str(output)]
+    assert main(words) == 0
+    assert capsys.readouterr().out.splitlines()[1].endswith(" 2 batches")
+    assert main([*words, "--batches", "3"]) == 1
+    error = capsys.readouterr().err
+    assert error.endswith("two.py: batches() yields 2 batches, expected at least 3\n")
+
+
 def test_export_without_values(root, tmp_path):
     output = tmp_path / "step.mlir"
     assert main(["export", str(root / "examples" / "llama.py"), "--meta", "-o", str(output)]) == 0

@@ -1,9 +1,12 @@
 """Pages of reports, in a headless browser: what is drawn, and what a click shows."""
 
 import json
+import os
 import re
 import subprocess
+import sys
 import time
+from pathlib import Path
 
 import matrix
 import pytest
@@ -149,6 +152,59 @@ def test_a_page_shows_the_step(recorded, browser, tmp_path):
     assert not layer.find_element("xpath", "..").get_attribute("open")
     layer.click()
     assert "0.weight" in layer.find_element("xpath", "..").text
+
+
+def test_the_tool_for_timelines_writes_pages(recorded, tmp_path):
+    _, files = recorded
+    page = tmp_path / "page.html"
+    python = Path(sys.executable).parent  # its python3 is this one
+    environment = os.environ | {"PATH": f"{python}:{os.environ['PATH']}"}
+    _, *words = arguments(files, page)
+    run = subprocess.run(
+        [find_tool("tandem-trace"), "report", *words], env=environment, capture_output=True
+    )
+    assert (run.returncode, run.stderr) == (0, b"")
+    assert page.read_text().startswith("<!DOCTYPE html>")
+    none = subprocess.run(
+        [find_tool("tandem-trace"), "report", "t.json", f"--html={page}"],
+        env={"PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert none.returncode == 1
+    expected = "tandem-trace: error: cannot run 'python3 -m tandem report': No such file"
+    assert none.stderr.startswith(expected)
+
+
+def test_the_first_line_has_the_median_and_the_drawn_step(recorded, tmp_path):
+    _, files = recorded
+    page = tmp_path / "page.html"
+    for step in (1, 2):
+        assert main(["report", str(files["t.json"]), "--step", str(step), "--html", str(page)]) == 0
+        text = page.read_text()
+        number, unit = re.search(
+            r"median of 3 steps; the drawn one takes ([\d.]+) (ms|µs)\)", text
+        ).groups()
+        drawn = re.search(rf"measured, step {step}: ([\d.]+) ms", text)[1]
+        assert float(number) / {"ms": 1, "µs": 1000}[unit] == pytest.approx(float(drawn), rel=1e-3)
+
+
+def test_strands_of_a_plan_that_splits_no_stage():
+    from tandem.pages import plans
+
+    plan = {"mesh": ["data=2"], "micro": ["2"], "stage": []}
+    assert "<td>strands</td><td>2</td>" in plans.head(plan)
+    assert "<td>strands</td><td>2</td>" in plans.head(plan, {"stages_with_strands": 1})
+    assert "<td>1, no stage is split</td>" in plans.head(plan, {"stages_with_strands": 0})
+
+
+def test_an_alternative_of_the_same_price_adds_nothing():
+    from tandem.pages import plans
+
+    choice = {"added_seconds": -3e-18, "peak": 0, "fits": True, "form": "full", "grown": ""}
+    form = {"tensor": "w", "form": "gather(0)", "next": [choice | {"method": "search"}]}
+    page = plans.alternatives({"time": {"predicted": 1e-3}, "forms": [form]})
+    assert "+0 µs" in page and "+0.00 %" in page
 
 
 def test_a_notebook_shows_a_step_and_a_report(recorded):

@@ -37,7 +37,7 @@ module attributes {spmd.mesh = #mesh} {
   }
 
   // A coordinate differs between ranks, but the result claims to be full.
-  // DIVERGE: error: result 0 is full on axis 'data', but its points hold different values
+  // DIVERGE: error: result 0, 'result/0', is full on axis 'data', but its points hold different values
   func.func @diverge() -> (tensor<i64> {spmd.layout = tensor<i64>}) {
     %0 = spmd.coordinate "data" : tensor<i64>
     return %0 : tensor<i64>

@@ -44,7 +44,8 @@ static cl::opt<std::string>
                 cl::cat(category));
 static cl::opt<std::string> saveOperators(
     "save-operators",
-    cl::desc("output file of what each operator of the last step gave"),
+    cl::desc("output file of what each operator of the last step gave, until "
+             "an error ended it"),
     cl::cat(category));
 static cl::opt<bool>
     exact("exact",
@@ -53,6 +54,10 @@ static cl::opt<bool>
 static cl::opt<bool> shouldPrint("print-results",
                                  cl::desc("print one line per result"),
                                  cl::cat(category));
+static cl::opt<bool> shouldPrintSignature(
+    "print-signature",
+    cl::desc("print mesh, arguments and results of the step, and run nothing"),
+    cl::cat(category));
 static cl::opt<std::string>
     compare("compare", cl::desc("module that must give the same values"),
             cl::cat(category));
@@ -61,9 +66,10 @@ static cl::opt<double>
               cl::desc("largest relative difference for --compare"),
               cl::cat(category));
 
-static mlir::FailureOr<TrainingResult> run(llvm::StringRef path,
-                                           mlir::MLIRContext &context,
-                                           Recorder *recorder = nullptr) {
+/// Calls `use` with the module in a file, whose errors go to standard error.
+static mlir::LogicalResult
+read(llvm::StringRef path, mlir::MLIRContext &context,
+     llvm::function_ref<mlir::LogicalResult(mlir::ModuleOp)> use) {
   std::string error;
   auto text = tandem::readTextFile(path.str(), error);
   if (!text)
@@ -76,9 +82,18 @@ static mlir::FailureOr<TrainingResult> run(llvm::StringRef path,
   sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBuffer(*text, path), {});
   mlir::SourceMgrDiagnosticHandler handler(sources, &context);
   auto module = mlir::parseSourceFile<mlir::ModuleOp>(sources, &context);
-  if (!module)
-    return mlir::failure();
-  return train(*module, {data, seed, steps, entry, recorder});
+  return module ? use(*module) : mlir::failure();
+}
+
+static mlir::FailureOr<TrainingResult> run(llvm::StringRef path,
+                                           mlir::MLIRContext &context,
+                                           Recorder *recorder = nullptr) {
+  mlir::FailureOr<TrainingResult> result = mlir::failure();
+  (void)read(path, context, [&](mlir::ModuleOp module) {
+    result = train(module, {data, seed, steps, entry, recorder});
+    return mlir::success(succeeded(result));
+  });
+  return result;
 }
 
 /// What a variable of a shell that is not set leaves is no file.
@@ -144,16 +159,23 @@ int main(int argc, char **argv) {
   mlir::MLIRContext context(registry);
   context.printOpOnDiagnostic(false);
   setRounding(!exact);
+  if (shouldPrintSignature) {
+    auto print = [](mlir::ModuleOp module) {
+      return printSignature(module, entry, llvm::outs());
+    };
+    return failed(read(input, context, print));
+  }
   Recorder recorder;
   auto result =
       run(input, context, saveOperators.empty() ? nullptr : &recorder);
+  // What a step that fails gave before is looked at, too.
+  bool isRecorded = write(saveOperators, recorder.getTensors());
   if (failed(result))
     return 1;
   printLosses(*result, llvm::outs());
   if (shouldPrint)
     printResults(*result, llvm::outs());
   bool isWritten = write(save, result->values) &&
-                   write(saveResults, result->results) &&
-                   write(saveOperators, recorder.getTensors());
+                   write(saveResults, result->results) && isRecorded;
   return isWritten && isAsExpected(*result, context) ? 0 : 1;
 }

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../common/python.h"
 #include "Answer.h"
 #include "Options.h"
 #include "Pipeline.h"
@@ -12,12 +13,9 @@
 #include "tandem/Search/Search.h"
 #include "tandem/Search/Watch.h"
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
-#include <unistd.h>
 
 using namespace tandem;
 using namespace tandem::cost;
@@ -235,22 +233,9 @@ static int run(Arguments &arguments) {
   return printResult(*problem, arguments, result, seconds.count());
 }
 
-/// A sweep compiles, and draws a page: both are Python's.
-static int sweep(char **words) {
-  std::vector<char *> command;
-  for (const char *word : {"python3", "-m", "tandem", "sweep"})
-    command.push_back(const_cast<char *>(word));
-  for (; *words; ++words)
-    command.push_back(*words);
-  command.push_back(nullptr);
-  execvp(command[0], command.data());
-  return fail(std::string("cannot run 'python3 -m tandem sweep': ") +
-              std::strerror(errno));
-}
-
 int main(int argc, char **argv) {
   if (argc > 1 && std::string_view(argv[1]) == "sweep")
-    return sweep(argv + 2);
+    return fail(becomePython("sweep", argv + 2));
   Arguments arguments;
   std::string error;
   if (!parseArguments(argc, argv, arguments, error))

@@ -9,12 +9,21 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../common/python.h"
 #include "options.h"
 #include "run.h"
 
 #include <cstdio>
 
+static int fail(const std::string &message) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "tandem-trace: error: %s\n", message.c_str());
+  return 1;
+}
+
 int main(int argc, char **argv) {
+  if (tandem::trace::isForPage(argc, argv)) // Bokeh draws it
+    return fail(tandem::becomePython("report", argv + 2));
   auto options = tandem::trace::parseOptions(argc, argv);
   if (options.ok() && options->help) {
     std::fputs(tandem::trace::usage(), stdout);
@@ -22,9 +31,5 @@ int main(int argc, char **argv) {
   }
   tandem::rt::Status status =
       options.ok() ? tandem::trace::run(*options) : options.status();
-  if (status.ok())
-    return 0;
-  std::fflush(stdout);
-  std::fprintf(stderr, "tandem-trace: error: %s\n", status.message().c_str());
-  return 1;
+  return status.ok() ? 0 : fail(status.message());
 }

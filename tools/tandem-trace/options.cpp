@@ -9,6 +9,7 @@
 
 #include "../common/arguments.h"
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 
@@ -19,6 +20,7 @@ using rt::Status;
 
 const char *usage() {
   return R"(usage: tandem-trace report TIMELINE.json [options]
+       tandem-trace report TIMELINE.json... --html FILE [options]
        tandem-trace predict TIMELINE.json|PROGRAM.tdm --times TABLE.json -o FILE
        tandem-trace picture TIMELINE.json -o FILE.svg [options]
 
@@ -31,7 +33,8 @@ report: computed, communicated and hidden time, and reasons for exposed time.
   --json            print JSON
   --skip N          ignore the first N steps (0)
   --all             list every collective and command, not the ten worst
-  A page for a browser: python -m tandem report TIMELINE.json --html FILE
+report --html FILE: a page for a browser, by python3 -m tandem report, whose
+--help lists its options (docs/report.md).
 predict: the timeline of a Program whose commands take the seconds of a table.
   --times FILE      the table
   -o FILE           output file
@@ -102,9 +105,6 @@ Status parseOption(Arguments &arguments, Options &options) {
   std::string_view name = arguments.getName();
   if (arguments.isFlag("--help") || arguments.isFlag("-h"))
     return options.help = true, Status::success();
-  if (name == "--html")
-    return Status::error("a page is written by python -m tandem report "
-                         "TIMELINE.json --html FILE");
   if (Status status = checkUse(name, options); !status.ok())
     return status;
   if (arguments.isFlag("--json"))
@@ -130,6 +130,14 @@ Status parseOption(Arguments &arguments, Options &options) {
   return status.ok() ? parseRanks(ranks, options.picture.ranks) : status;
 }
 } // namespace
+
+bool isForPage(int argc, const char *const *argv) {
+  auto isHtml = [](std::string_view word) {
+    return word == "--html" || word.starts_with("--html=");
+  };
+  return argc > 1 && std::string_view(argv[1]) == "report" &&
+         std::any_of(argv + 2, argv + argc, isHtml);
+}
 
 Expected<Options> parseOptions(int argc, const char *const *argv) {
   Options options;

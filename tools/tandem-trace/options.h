@@ -24,6 +24,9 @@ struct Options {
 
 rt::Expected<Options> parseOptions(int argc, const char *const *argv);
 
+/// Whether a page for a browser is asked for: `report ... --html FILE`.
+bool isForPage(int argc, const char *const *argv);
+
 /// The text of --help.
 const char *usage();
 

@@ -25,7 +25,8 @@ struct TrainingOptions {
   unsigned steps = 1;
   /// Name of the function to run; if there is only one, that one.
   std::string entry = "step";
-  /// Told what each operator of the last step gave; may be null.
+  /// Told what each operator of the last step gave, until an error ends it; may
+  /// be null.
   Recorder *recorder = nullptr;
 };
 
@@ -44,6 +45,12 @@ struct TrainingResult {
 /// `<otherwise>/<index>`.
 std::string getKey(mlir::DictionaryAttr attributes, llvm::StringRef otherwise,
                    unsigned index);
+
+/// Prints what a step is to be called with: a line for the mesh, and for each
+/// argument and result its key, and the type of the whole or of what a device
+/// has. IR of any stage, `lower` as well. Fails if there is no step.
+mlir::LogicalResult printSignature(mlir::ModuleOp module, llvm::StringRef entry,
+                                   llvm::raw_ostream &os);
 
 /// Runs the step of `module`. Reports one error and fails if a value is missing
 /// or wrong, the step fails, or a loss is not finite.

@@ -15,7 +15,7 @@ import torch
 import torch.utils._pytree as pytree
 
 from ..errors import ModelFileError
-from .model_file import as_dtype, convert, explained, import_file, sizes_of
+from .model_file import as_dtype, check_count, convert, explained, import_file, sizes_of
 
 SUFFIX = ".pt2"
 # Between the options of an optimizer: commas that are in no parentheses.
@@ -77,18 +77,15 @@ class ExportedFile:
         with explained("optimizer()"):
             return self.optimizer(model)
 
-    def batches(self, count):
-        """A list of `count` batches: those of the script, or the inputs that the file has, again and again."""
+    def batches(self, count, least=None):
+        """As of a `ModelFile`: batches of the script, or the inputs that the file has, again and again."""
         make = getattr(self.script, "batches", None)
         if make is None:
             found = [_example_of(_program_of(self.path), self.path)] * count
         else:
             with explained("batches()"):
                 found = list(itertools.islice(make(**self.sizes), count))
-        if len(found) < count:
-            raise ModelFileError(
-                f"{self.script.__file__}: batches() yields {len(found)} batches, expected at least {count}"
-            )
+            check_count(self.script.__file__, found, count if least is None else least)
         if self.dtype is None:
             return found
         return [pytree.tree_map(lambda leaf: convert(leaf, self.dtype), batch) for batch in found]

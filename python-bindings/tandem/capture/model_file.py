@@ -104,19 +104,24 @@ class ModelFile:
     def loss(self):
         return self.module.loss
 
-    def batches(self, count):
-        """A list of `count` batches."""
+    def batches(self, count, least=None):
+        """A list of `count` batches; of fewer, if there are no more, but at least `least`, which is `count` by default."""
         with explained("batches()"):
             found = list(itertools.islice(self.module.batches(**self.sizes), count))
-        if len(found) < count:
-            raise ModelFileError(
-                f"{self.path}: batches() yields {len(found)} batches, expected at least {count}"
-            )
+        check_count(self.path, found, count if least is None else least)
         return [pytree.tree_map(lambda leaf: convert(leaf, self.dtype), batch) for batch in found]
 
     def _call(self, name, /, *arguments, **sizes):
         with explained(f"{name}()"):
             return getattr(self.module, name)(*arguments, **sizes)
+
+
+def check_count(path, batches, least):
+    """That batches() of a file yields so many."""
+    if len(batches) < least:
+        raise ModelFileError(
+            f"{path}: batches() yields {len(batches)} batches, expected at least {least}"
+        )
 
 
 def parse_sizes(text):

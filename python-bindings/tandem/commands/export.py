@@ -19,6 +19,7 @@ HELP = (
 _MEMORY_SHARE = 0.5
 # Parameters, gradients and two states.
 _COPIES = 4
+_BATCHES = 4
 _MOST_BATCHES = 2**20
 
 
@@ -32,7 +33,9 @@ def add_arguments(parser):
         "--meta", action="store_true", help="capture on the meta device, without weights and values"
     )
     parser.add_argument(
-        "--batches", type=int, default=4, help="number of batches to write (default: 4)"
+        "--batches",
+        type=int,
+        help=f"number of batches to write (default: {_BATCHES}, or as many as batches() yields)",
     )
 
 
@@ -91,7 +94,8 @@ def _capture(file, model, optimizer, batch, options):
 
 
 def run(options):
-    check_number("--batches", options.batches, _MOST_BATCHES)
+    if options.batches is not None:
+        check_number("--batches", options.batches, _MOST_BATCHES)
     file = load(options)
     output, place_of_values = _check_outputs(options)
     meta = options.meta
@@ -103,7 +107,7 @@ def run(options):
                 file=sys.stderr,
             )
     model = file.make_model(options.seed, meta)
-    batches = file.batches(options.batches)
+    batches = file.batches(options.batches or _BATCHES, least=options.batches or 1)
     module = _capture(file, model, file.make_optimizer(model), batches[0], options)
     outputs.write(output, lambda part: part.write_text(module.mlir))
     print(f"{output}: {len(module.arguments)} arguments, {len(module.step.operators)} operators")

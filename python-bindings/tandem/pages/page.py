@@ -70,7 +70,6 @@ class Content:
             with plans.whole(plan, "plan file"):
                 words = plans.read_plan(plan)
                 plans.check_mesh(plan, words["mesh"][0], self.report)
-                head = plans.head(words)
         if explanation is not None:
             with plans.whole(explanation, "explanation"):
                 self.explanation = plans.read_explanation(explanation)
@@ -78,6 +77,9 @@ class Content:
                 self.peak_of_plan = plans.peak(self.explanation)
                 layers = plans.layers(self.explanation)
                 self.plan_sections = list(_search_sections(self.explanation))
+        if plan is not None:
+            with plans.whole(plan, "plan file"):
+                head = plans.head(words, self.explanation)
         if head or layers:
             self.plan_sections.insert(0, ("Plan", head + layers))
 
@@ -113,7 +115,10 @@ def _title(content):
     report = content.report
     mesh = ", ".join(f"{axis}={extent}" for axis, extent in report["mesh"].items())
     total = report["total"]
-    words = "predicted" if content.is_prediction else f"median of {len(report['steps'])} steps"
+    words = "predicted"
+    if not content.is_prediction:
+        drawn = text.seconds(1e-3 * content.steps[-1].milliseconds)
+        words = f"median of {len(report['steps'])} steps; the drawn one takes {drawn}"
     line = f"{text.seconds(total['seconds'])} a step ({words}), {text.percent(total['hidden_of_min'])} of what can be hidden is"
     if "predicted" in total:
         error = total["predicted"]["seconds"] / total["seconds"] - 1

@@ -9,6 +9,8 @@ from ..errors import TandemError
 from . import text
 
 _MOST_ALTERNATIVES, _SHOWN = 200, 12
+# Of the length of a step.
+_ROUNDING = 1e-9
 _OTHER = "loss, inputs and values without a layer"
 _KEYS = {"mesh", "time", "collectives", "memory", "forms", "exposed"}
 _TIMES = "predicted", "lower_bound"
@@ -191,11 +193,17 @@ def _shown(word, value):
     return text.size(int(number)) if word == "peak" else value
 
 
-def head(plan):
+def _strands(plan, explanation):
+    """A plan may run all stages in one strand, which the explanation says."""
+    (micro,) = plan["micro"]
+    stages = explanation.get("stages_with_strands") if explanation else None
+    return "1, no stage is split" if stages == 0 and micro != "1" else micro
+
+
+def head(plan, explanation=None):
     """What a plan file says of itself, and the sections of a pipeline."""
     words = {
         "mesh": "mesh",
-        "micro": "strands",
         "search": "found by",
         "cluster": "priced for",
         "cost": "cost of a step" + (" without the pipe axis" if plan.get("pipeline") else ""),
@@ -206,6 +214,8 @@ def head(plan):
         "accumulate": "microbatches",
     }
     rows = [(label, _shown(word, plan[word][0])) for word, label in words.items() if plan.get(word)]
+    if plan.get("micro"):
+        rows.insert(1, ("strands", _strands(plan, explanation)))
     rows.append(("stages of HiDup", str(len(plan.get("stage", ())) + 1)))
     parts = text.table(("plan", ""), rows)
     sections = [re.match(r"(\d+) point (\d+) (.*)", line) for line in plan.get("section", ())]
@@ -215,23 +225,27 @@ def head(plan):
     return parts
 
 
+def _added(choice, step):
+    """By how much a form makes the step longer; a sum of prices in another order adds nothing."""
+    added = choice["added_seconds"]
+    return added if abs(added) > _ROUNDING * step else 0.0
+
+
 def alternatives(explanation):
     """The next best form of each tensor, the cheapest first, as HTML."""
     step = explanation["time"]["predicted"]
     found = [
-        (choice, form)
+        (_added(choice, step), choice, form)
         for form in explanation["forms"]
         for choice in form["next"]
         if "added_seconds" in choice
     ]
-    found.sort(key=lambda entry: entry[0]["added_seconds"])
+    found.sort(key=lambda entry: entry[0])
     n = text.Numeric
     rows = [
         (
-            n(
-                f"{'+' if choice['added_seconds'] >= 0 else ''}{text.seconds(choice['added_seconds'])}"
-            ),
-            n(f"{100 * choice['added_seconds'] / step:+.2f} %" if step else ""),
+            n(f"{'+' if added >= 0 else ''}{text.seconds(added)}"),
+            n(f"{100 * added / step:+.2f} %" if step else ""),
             n(text.size(choice["peak"])) if choice["peak"] else n(""),
             "" if choice["fits"] else "does not fit",
             form["tensor"],
@@ -240,7 +254,7 @@ def alternatives(explanation):
             f"{choice['grown']} {text.seconds(choice['grown_seconds'])}" if choice["grown"] else "",
             choice["method"],
         )
-        for choice, form in found[:_MOST_ALTERNATIVES]
+        for added, choice, form in found[:_MOST_ALTERNATIVES]
     ]
     heads = n("step"), n(""), n("peak"), "", "tensor", "has", "instead", "grows most", "by"
     if not rows:

@@ -42,9 +42,10 @@ def run_tool(error_class, name, *arguments):
     return process.stdout
 
 
-def run_reference(module, ir, batches, seed, folder, operators=None):
+def run_reference(module, ir, batches, seed, folder, operators=None, rounds=True):
     """Trains the step in `ir`, one step at a time; returns the history. `operators(number)` names the file for what each
-    operator of a step gives; then all arithmetic is that of float64.
+    operator of a step gives, until an error ends it. Without `rounds` no value is rounded to its type: all arithmetic is
+    that of float64.
     """
     history, after_steps = History(), []
     results = Path(folder) / "results.safetensors"
@@ -52,7 +53,9 @@ def run_reference(module, ir, batches, seed, folder, operators=None):
     def run(number, *words):
         words = [ir, *words, "--save-results", results]
         if operators:
-            words += ["--exact", "--save-operators", operators(number)]
+            words += ["--save-operators", operators(number)]
+        if not rounds:
+            words.append("--exact")
         run_tool(RunError, "tandem-interpret", *words)
 
     for values in _steps(module, batches, seed, folder, run):
