@@ -295,9 +295,11 @@ void Reader::readNodeGroup(const TextNode &node) {
     while (kind < cluster.kinds.size() &&
            cluster.kinds[kind].name != devices->keys[i])
       ++kind;
-    if (kind == cluster.kinds.size())
+    if (kind == cluster.kinds.size()) {
       fail(devices->keyPlaces[i], "kind '" + devices->keys[i] + "'",
            "one that stands under 'kinds'");
+      continue;
+    }
     double count = convert(devices->items[i], Quantity::Count, false);
     group.devices.push_back({kind, static_cast<int64_t>(count)});
   }

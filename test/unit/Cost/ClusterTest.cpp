@@ -471,4 +471,13 @@ TEST(ClusterTest, ReadsLinksOfNodes) {
             "c.yaml:15: found nodes of kind 'slow' that no link 'node' "
             "reaches, expected one under their 'link', or under that of all "
             "nodes");
+  // A kind that nobody knows has no name to say which link it lacks.
+  EXPECT_EQ(getError("{count: 1, devices: {slow: 2}}\n  - {count: 1, devices: "
+                     "{slow: 1, fast: 1}}\nlink:\n  node: {latency: 5 us, "
+                     "bandwidth: 80 Gbit/s, per: device}\n  network: {latency: "
+                     "20 us, bandwidth: 1 GB/s, per: node, queue: 1}\n",
+                     "{count: 1, devices: {slwo: 2}, link: {network: {latency: "
+                     "20 us, bandwidth: 250 MB/s, per: node}}}\n"),
+            "c.yaml:15: found kind 'slwo', expected one that stands under "
+            "'kinds'");
 }
