@@ -23,6 +23,7 @@
 #include "tandem/Dialect/Sched/Sched.h"
 #include "tandem/Support/FoldLines.h"
 #include "tandem/Support/TextFile.h"
+#include "tandem_rt/model_flops.h"
 
 using namespace mlir;
 
@@ -344,7 +345,12 @@ LogicalResult Compilation::cutSums(ArrayRef<int64_t> limits) {
   program = tandem::cutSums(program, bytes);
   if (rt::Status status = rt::verifyProgram(program); !status.ok())
     return fail("internal error: pieces of sums: " + status.message());
-  rt::Bytes made = rt::serializeProgram(program);
+  std::span whole(reinterpret_cast<const uint8_t *>(result.bytes.data()),
+                  result.bytes.size());
+  auto flops = rt::readModelFlops(whole);
+  if (!flops.ok())
+    return fail("internal error: " + flops.status().message());
+  rt::Bytes made = rt::serializeProgram(program, *flops);
   result.bytes.assign(made.begin(), made.end());
   return success();
 }

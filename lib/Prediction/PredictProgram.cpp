@@ -8,6 +8,7 @@
 #include "ClusterMachine.h"
 #include "tandem/Cost/Plan.h"
 #include "tandem/Prediction/Prediction.h"
+#include "tandem_rt/model_flops.h"
 #include "tandem_rt/report.h"
 #include <cstdio>
 #include <map>
@@ -22,6 +23,7 @@ namespace {
 /// What a Program is simulated on.
 struct Setting {
   Program program = {};
+  std::vector<ModelFlops> modelFlops = {};
   std::string hash = {};
   cost::Cluster cluster = {};
   std::unique_ptr<ClusterMachine> machine = {};
@@ -36,6 +38,10 @@ static Expected<std::unique_ptr<Setting>> getSetting(std::string_view text,
   if (!program.ok())
     return program.status();
   setting->program = std::move(*program);
+  Expected<std::vector<ModelFlops>> flops = readModelFlops(bytes);
+  if (!flops.ok())
+    return flops.status();
+  setting->modelFlops = std::move(*flops);
   setting->hash = programHash(bytes);
   std::string error;
   auto cluster = cost::getCluster(path, setting->program.numRanks(), error);
@@ -77,46 +83,55 @@ static std::pair<int64_t, std::string> countItems(const Program &program) {
   return {first ? first->globalShape.front() : 0, "samples"};
 }
 
-/// Seconds of the products of a rank at the peak of its device.
-static double getSecondsAtPeak(const RankProgram &rankProgram,
-                               const cost::DeviceKind &kind) {
+/// Devices of the Program's ranks, by kind.
+static std::map<int64_t, double> countKinds(const Setting &setting) {
+  std::map<int64_t, double> count;
+  for (int64_t rank = 0; rank < setting.program.numRanks(); ++rank)
+    ++count[setting.machine->kindOf(rank)];
+  return count;
+}
+
+/// The least seconds of the model's products: all devices at their peaks.
+static double getSecondsAtPeak(const Setting &setting) {
   double seconds = 0;
-  int64_t count = 1;
-  for (const Command *command : rankProgram.listing()) {
-    std::optional<ElementType> type;
-    if (const auto *repeat = std::get_if<Repeat>(&command->operation))
-      count = repeat->count;
-    if (const auto *op = std::get_if<Gemm>(&command->operation))
-      type = op->inputType;
-    if (const auto *op = std::get_if<Attention>(&command->operation))
-      type = op->type;
-    if (const auto *op = std::get_if<Convolution>(&command->operation))
-      type = op->type;
-    if (type)
-      seconds += static_cast<double>(command->flops) *
-                 static_cast<double>(count) /
-                 getPeakRate(kind, elementName(*type));
+  std::map<int64_t, double> devices = countKinds(setting);
+  for (const ModelFlops &work : setting.modelFlops) {
+    double peak = 0;
+    for (auto [kind, count] : devices)
+      peak += count *
+              getPeakRate(setting.cluster.kinds[kind], elementName(work.type));
+    seconds += work.flops / peak;
   }
   return seconds;
 }
 
-/// Sums of all devices.
-static void addDevices(const Setting &setting, SimulationReport &report) {
-  std::map<std::pair<uint32_t, int64_t>, double> known;
-  const Program &program = setting.program;
-  double atPeak = 0;
-  for (int64_t rank = 0; rank < program.numRanks(); ++rank) {
-    uint32_t number = program.rankToProgram[rank];
-    int64_t kind = setting.machine->kindOf(rank);
-    auto [found, isNew] = known.try_emplace({number, kind}, 0);
-    if (isNew)
-      found->second = getSecondsAtPeak(program.rankPrograms[number],
-                                       setting.cluster.kinds[kind]);
-    atPeak += found->second;
-    report.cost += setting.cluster.kinds[kind].price * report.seconds / 3600;
+static void addUtilization(const Setting &setting, SimulationReport &report) {
+  for (const ModelFlops &work : setting.modelFlops)
+    report.modelFlops.emplace_back(elementName(work.type), work.flops);
+  if (setting.modelFlops.empty())
+    report.remarks.push_back(
+        "MFU is left out: the Program does not say what its model computes, "
+        "expected products and a compiler that counts them");
+  else
+    report.utilization = getSecondsAtPeak(setting) / report.seconds;
+}
+
+/// Machines without a price would make a step cheaper than it is.
+static void addCost(const Setting &setting, SimulationReport &report) {
+  double perHour = 0;
+  std::string unpriced;
+  for (auto [number, count] : countKinds(setting)) {
+    const cost::DeviceKind &kind = setting.cluster.kinds[number];
+    perHour += count * kind.price;
+    if (kind.price == 0)
+      unpriced += (unpriced.empty() ? "'" : ", '") + kind.name + "'";
   }
-  report.utilization =
-      atPeak / report.seconds / static_cast<double>(program.numRanks());
+  if (unpriced.empty())
+    report.cost = perHour * report.seconds / 3600;
+  else if (perHour > 0)
+    report.remarks.push_back("the cost of a step is left out: cluster '" +
+                             setting.cluster.name + "' has no price of " +
+                             unpriced);
 }
 
 static void addSteps(int64_t count, SimulationReport &report) {
@@ -170,8 +185,10 @@ Expected<SimulationReport> simulateProgram(std::string_view text,
         {rank, room[rank],
          memoryOf(own.program, report.simulated.timeline, rank)});
   std::tie(report.items, report.itemName) = countItems(own.program);
-  if (report.seconds > 0)
-    addDevices(own, report);
+  if (report.seconds > 0) {
+    addUtilization(own, report);
+    addCost(own, report);
+  }
   return report;
 }
 

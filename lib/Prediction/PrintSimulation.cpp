@@ -153,11 +153,14 @@ static std::string printRates(const SimulationReport &report) {
     text += report.itemName +
             format(" per second: %.6g\n",
                    static_cast<double>(report.items) / report.seconds);
-  text += format("MFU: %.1f %% of the peak rates (what is computed again "
-                 "counts)\n",
-                 100 * report.utilization);
-  if (report.cost > 0)
-    text += format("cost: %.6g USD per step\n", report.cost);
+  if (report.utilization)
+    text += format("MFU: %.1f %% of the peak rates (the model's products, each "
+                   "once)\n",
+                   100 * *report.utilization);
+  if (report.cost)
+    text += format("cost: %.6g USD per step\n", *report.cost);
+  for (const std::string &remark : report.remarks)
+    text += "remark: " + remark + "\n";
   return text;
 }
 
@@ -199,6 +202,10 @@ static std::string quote(const std::string &text) {
     else
       quoted += letter;
   return quoted + "\"";
+}
+
+static std::string printNumber(std::optional<double> number) {
+  return number ? format("%.9g", *number) : "null";
 }
 
 /// `[...]`, or `{...}` for entries with a name.
@@ -244,8 +251,13 @@ std::string printSimulationJson(const SimulationReport &report) {
   text += format(",\n \"items\": %lld, \"item_name\": ",
                  static_cast<long long>(report.items)) +
           quote(report.itemName);
-  text += format(",\n \"mfu\": %.9g, \"cost\": %.9g", report.utilization,
-                 report.cost);
+  text += ",\n \"model_flops\": " +
+          join("{}", report.modelFlops, [](const auto &each) {
+            return quote(each.first) + ": " + format("%.17g", each.second);
+          });
+  text += ",\n \"mfu\": " + printNumber(report.utilization) +
+          ", \"cost\": " + printNumber(report.cost) +
+          ", \"remarks\": " + join("[]", report.remarks, quote);
   text += ",\n \"queues\": " +
           join("[]", report.queues, [&](const QueueTimes &queue) {
             return printQueueJson(head, queue);

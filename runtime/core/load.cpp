@@ -9,10 +9,12 @@
 #include "core/hash.h"
 #include "core/text.h"
 #include "program_generated.h"
-#include "tandem_rt/program.h"
+#include "tandem_rt/model_flops.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <set>
 
 namespace tandem::rt {
 
@@ -86,6 +88,7 @@ public:
   explicit Decoder(size_t fileBytes)
       : room(std::max(kLeastRoom, kMostExpansion * fileBytes)) {}
   Program decode(const fbs::Program &file);
+  std::vector<ModelFlops> modelFlops(const fbs::Program &file);
   Status status;
 
 private:
@@ -479,23 +482,62 @@ Program Decoder::decode(const fbs::Program &file) {
   program.rankToProgram = values(file.rank_to_program());
   return program;
 }
-} // namespace
 
-Expected<Program> loadProgram(std::span<const uint8_t> bytes) {
+std::vector<ModelFlops> Decoder::modelFlops(const fbs::Program &file) {
+  return list(file.model_flops(), [&](const fbs::ModelFlops &each) {
+    return ModelFlops{type(each.type()), each.flops()};
+  });
+}
+
+/// Whether it may be read.
+Status checkFile(std::span<const uint8_t> bytes) {
   Status status = checkEnvelope(bytes);
   if (!status.ok())
     return status;
   flatbuffers::Verifier verifier(
       bytes.data(), bytes.size(), kMaxDepth,
       flatbuffers::uoffset_t(bytes.size() / kLeastTableBytes));
-  if (!fbs::VerifyProgramBuffer(verifier))
-    return errorOf("program file is corrupt: its tables do not verify");
+  return fbs::VerifyProgramBuffer(verifier)
+             ? status
+             : errorOf("program file is corrupt: its tables do not verify");
+}
+
+Status verifyModelFlops(const std::vector<ModelFlops> &flops) {
+  std::set<ElementType> types;
+  for (const ModelFlops &each : flops) {
+    if (!isFloat(each.type) || !types.insert(each.type).second)
+      return errorOf("program has model flops of ", elementName(each.type),
+                     ", expected floating-point types, each once");
+    if (!(each.flops >= 0 && std::isfinite(each.flops)))
+      return errorOf("program has model flops of ", elementName(each.type),
+                     " that are negative or not finite");
+  }
+  return Status::success();
+}
+} // namespace
+
+Expected<std::vector<ModelFlops>>
+readModelFlops(std::span<const uint8_t> bytes) {
+  if (Status status = checkFile(bytes); !status.ok())
+    return status;
+  Decoder decoder(bytes.size());
+  std::vector<ModelFlops> flops =
+      decoder.modelFlops(*fbs::GetProgram(bytes.data()));
+  Status status = decoder.status;
+  if (status.ok())
+    status = verifyModelFlops(flops);
+  return status.ok() ? Expected<std::vector<ModelFlops>>(std::move(flops))
+                     : status;
+}
+
+Expected<Program> loadProgram(std::span<const uint8_t> bytes) {
+  if (Status status = checkFile(bytes); !status.ok())
+    return status;
   Decoder decoder(bytes.size());
   Program program = decoder.decode(*fbs::GetProgram(bytes.data()));
   if (!decoder.status.ok())
     return decoder.status;
-  status = verifyProgram(program);
-  if (!status.ok())
+  if (Status status = verifyProgram(program); !status.ok())
     return status;
   return program;
 }

@@ -8,7 +8,7 @@
 
 #include "core/hash.h"
 #include "program_generated.h"
-#include "tandem_rt/program.h"
+#include "tandem_rt/model_flops.h"
 
 #include <algorithm>
 
@@ -22,7 +22,7 @@ template <typename T> using Vector = Offset<flatbuffers::Vector<T>>;
 /// Writes tables bottom-up; one method per table of program.fbs.
 class Encoder {
 public:
-  Bytes encode(const Program &program);
+  Bytes encode(const Program &program, const std::vector<ModelFlops> &flops);
 
 private:
   template <typename T, typename Write>
@@ -50,6 +50,8 @@ private:
   Vector<const fbs::Origin *> origins(const std::vector<Origin> &items);
   Offset<fbs::Command> command(const Command &value);
   Offset<fbs::RankProgram> rankProgram(const RankProgram &value);
+  Vector<const fbs::ModelFlops *>
+  modelFlops(const std::vector<ModelFlops> &items);
 
   Offset<void> write(const Launch &op);
   Offset<void> write(const Gemm &op);
@@ -318,7 +320,18 @@ Offset<fbs::RankProgram> Encoder::rankProgram(const RankProgram &value) {
   return fbs::CreateRankProgram(b, arenas, value.numEvents, commands);
 }
 
-Bytes Encoder::encode(const Program &program) {
+Vector<const fbs::ModelFlops *>
+Encoder::modelFlops(const std::vector<ModelFlops> &items) {
+  if (items.empty())
+    return 0;
+  std::vector<fbs::ModelFlops> structs;
+  for (const ModelFlops &each : items)
+    structs.emplace_back(uint8_t(each.type), each.flops);
+  return b.CreateVectorOfStructs(structs);
+}
+
+Bytes Encoder::encode(const Program &program,
+                      const std::vector<ModelFlops> &flops) {
   auto mesh = list(program.mesh, [&](const Axis &axis) {
     return fbs::CreateAxis(b, text(axis.name), axis.size);
   });
@@ -341,7 +354,7 @@ Bytes Encoder::encode(const Program &program) {
       b, kProgramVersion, &none, target(program.target), mesh, program.micro,
       queues(program.queues), memorySpaces(program.memorySpaces), objects,
       constants, arguments, results, programs,
-      b.CreateVector(program.rankToProgram));
+      b.CreateVector(program.rankToProgram), modelFlops(flops));
   fbs::FinishProgramBuffer(b, root);
 
   Bytes bytes(b.GetBufferPointer(), b.GetBufferPointer() + b.GetSize());
@@ -355,7 +368,12 @@ Bytes Encoder::encode(const Program &program) {
 } // namespace
 
 Bytes serializeProgram(const Program &program) {
-  return Encoder().encode(program);
+  return Encoder().encode(program, {});
+}
+
+Bytes serializeProgram(const Program &program,
+                       const std::vector<ModelFlops> &flops) {
+  return Encoder().encode(program, flops);
 }
 
 } // namespace tandem::rt

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "cts/support.h"
+#include "tandem_rt/model_flops.h"
 
 namespace tandem::rt::cts {
 namespace {
@@ -449,6 +450,29 @@ TEST(Load, ReadsWhatWasWritten) {
         "+16] -> arena[0][64, +16] at model.py:9",
         "scalars (5, 1 + 2*data + 3*model)", "gelu_tanh"})
     EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
+}
+
+TEST(Load, ModelFlops) {
+  HandOver p;
+  auto read = [&](const std::vector<ModelFlops> &flops) {
+    return readModelFlops(serializeProgram(p.b.get(), flops));
+  };
+  auto found = read({{ElementType::F32, 3e18}, {ElementType::BF16, 12}});
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  ASSERT_EQ(found->size(), 2u);
+  EXPECT_EQ((*found)[0].flops, 3e18);
+  EXPECT_EQ((*found)[1].type, ElementType::BF16);
+  expectError(read({{ElementType::F32, 1}, {ElementType::F32, 2}}).status(),
+              "program has model flops of f32, expected floating-point types, "
+              "each once");
+  expectError(read({{ElementType::I64, 1}}).status(), "model flops of i64");
+  expectError(read({{ElementType::BF16, -1}}).status(), "negative");
+  expectError(readModelFlops({}).status(), "not a Tandem program");
+  // What was written before anybody counted.
+  Expected<Bytes> bytes = p.b.finish();
+  ASSERT_TRUE(bytes.ok()) << bytes.status().message();
+  auto missing = readModelFlops(*bytes);
+  EXPECT_TRUE(missing.ok() && missing->empty());
 }
 
 TEST(Load, NoDamageGoesUnseen) {

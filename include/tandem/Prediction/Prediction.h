@@ -65,9 +65,15 @@ struct SimulationReport {
   /// What a step trains on, and what that is: `tokens`, `samples`.
   int64_t items = 0;
   std::string itemName = {};
-  /// Share of the peak rates that products reach, and USD of a step; 0: the
-  /// cluster names no price.
-  double utilization = 0, cost = 0;
+  /// Operations of the model's products in a step, by type.
+  std::vector<std::pair<std::string, double>> modelFlops = {};
+  /// Share of all devices' peaks that the model's products reach, each counted
+  /// once. None: the Program does not say what they are.
+  std::optional<double> utilization = {};
+  /// USD of a step; none unless each kind of device has a price.
+  std::optional<double> cost = {};
+  /// What is left out, and why.
+  std::vector<std::string> remarks = {};
 };
 
 /// Simulates steps of a Program, the bytes of a .tdm file, on the cluster of

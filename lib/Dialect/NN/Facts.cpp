@@ -7,6 +7,7 @@
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "tandem/Dialect/NN/Early.h"
+#include "tandem/Dialect/NN/ModelFlops.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/NN/Site.h"
 
@@ -44,6 +45,17 @@ static bool isChange(Attribute value) {
   return spmd::parseAxisForm(from) && spmd::parseAxisForm(to);
 }
 
+/// Numbers of operations by type.
+static bool isFlops(Attribute value) {
+  auto flops = dyn_cast<DictionaryAttr>(value);
+  return flops && llvm::all_of(flops, [](NamedAttribute each) {
+           auto number = dyn_cast<FloatAttr>(each.getValue());
+           return number && number.getType().isF64() &&
+                  number.getValue().isFinite() &&
+                  !number.getValue().isNegative();
+         });
+}
+
 static constexpr Fact kFacts[] = {
     {kRoleAttrName, OnArgument | OnResult, isOf<RoleAttr>,
      "a role such as #nn.role<parameter>"},
@@ -65,6 +77,8 @@ static constexpr Fact kFacts[] = {
     {kAgainAttrName, OnOperator, isUnit, "no value"},
     {kEarlyAttrName, OnOperator, isUnit, "no value"},
     {kSourceAttrName, OnOperator, isIndex, "an i64 from 0 on"},
+    {kModelFlopsAttrName, OnModule, isFlops,
+     "numbers by type such as {f32 = 1.0e+09}"},
 };
 
 void NNDialect::addFacts() { addInterface<FactTable>(ArrayRef(kFacts)); }

@@ -38,6 +38,8 @@ void buildImportPipeline(OpPassManager &manager, const ImportOptions &options) {
   // passes were equal; they are not.
   add(createCloneParameterViewsPass());
   add(createSinkAgainPass());
+  // Behind the merging of what is equal, in front of what is offered besides.
+  manager.addPass(createCountModelFlopsPass());
   add(createNumberOperatorsPass());
   // Behind numbers: an operator has the same one with and without an offer.
   add(createOfferSavedPass());

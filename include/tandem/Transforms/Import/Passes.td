@@ -17,6 +17,18 @@ def CloneParameterViewsPass : Pass<"tandem-clone-parameter-views", "::mlir::func
   }];
 }
 
+def CountModelFlopsPass : Pass<"tandem-count-model-flops", "::mlir::ModuleOp"> {
+  let summary = "Counts the operations of the model's products, by type";
+  let description = [{
+    Sets `nn.model_flops` on the module: the operations of matrix products,
+    attention and convolutions of the forward and backward passes, in a step of
+    the whole batch, by the type of their elements. What has `nn.again`, scores
+    that attention's gradient makes again, and updates do not count. Of
+    attention with a band only the pairs that it shows count. A step without
+    products has no such attribute.
+  }];
+}
+
 def FetchParametersPass : Pass<"tandem-fetch-parameters", "::mlir::func::FuncOp"> {
   let summary = "Fetches parameters that lie on the host, once per pass";
   let description = [{
