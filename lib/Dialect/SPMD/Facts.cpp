@@ -10,6 +10,7 @@
 #include "tandem/Dialect/SPMD/Ahead.h"
 #include "tandem/Dialect/SPMD/Host.h"
 #include "tandem/Dialect/SPMD/MeshText.h"
+#include "tandem/Dialect/SPMD/Rates.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 
 using namespace mlir;
@@ -33,6 +34,16 @@ static bool isCount(Attribute value) {
   return count && count.getType().isInteger(64) && count.getInt() > 0;
 }
 
+static bool isRates(Attribute value) {
+  auto rates = dyn_cast<DictionaryAttr>(value);
+  return rates && llvm::all_of(rates, [](NamedAttribute axis) {
+           auto numbers = dyn_cast<DenseF64ArrayAttr>(axis.getValue());
+           return numbers && numbers.size() == 2 * kNumChangeKinds &&
+                  llvm::all_of(numbers.asArrayRef(),
+                               [](double number) { return number >= 0; });
+         });
+}
+
 static constexpr Fact kFacts[] = {
     {kMeshAttrName, OnModule, isOf<MeshAttr>,
      "a mesh such as #spmd.mesh<data = 2>"},
@@ -43,6 +54,8 @@ static constexpr Fact kFacts[] = {
     {kChangeAttrName, OnOperator, isUnit, "no value"},
     {kAheadAttrName, OnFunction, isNumbers, "stages such as array<i64: 3, 5>"},
     {kHostAttrName, OnArgument, isUnit, "no value"},
+    {kRatesAttrName, OnModule, isRates,
+     "8 numbers for each axis: latency and s/B of each kind of change"},
     {kSentLimitAttrName, OnModule, isIndex, "an i64 from 0 on"},
     {kLoopAttrName, OnOperator, isIndex, "an i64 from 0 on"},
     {kIterationsAttrName, OnFunction, isIndex, "an i64 from 0 on"},

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "mlir/IR/Builders.h"
-#include "tandem/Dialect/SPMD/SPMD.h"
+#include "tandem/Dialect/SPMD/Rates.h"
 
 using namespace mlir;
 
@@ -132,13 +132,7 @@ std::optional<ChangePrice> getPrice(Operation *op, StringRef axis,
                                     ChangeKind kind) {
   auto module = op->getParentOfType<ModuleOp>();
   PricesAttr prices = getPlanned(module).prices;
-  if (!prices)
-    return std::nullopt;
-  auto rates = prices.getRates().getAs<DenseF64ArrayAttr>(axis);
-  if (!rates)
-    return std::nullopt;
-  unsigned first = 2 * static_cast<unsigned>(kind);
-  return ChangePrice{rates[first], rates[first + 1]};
+  return prices ? getRate(prices.getRates(), axis, kind) : std::nullopt;
 }
 
 } // namespace tandem::spmd

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ExtractProblem.h"
+#include "AxisRates.h"
 #include "Residence.h"
 #include "tandem/Analysis/Bytes.h"
 #include "tandem/Analysis/UserLocation.h"
@@ -49,7 +50,6 @@ private:
   }
 
   LogicalResult addAxes();
-  LogicalResult priceAxes();
   void joinQueues();
   int64_t countChanges(unsigned value) const;
   int getViewed(unsigned value) const;
@@ -122,43 +122,15 @@ static const OpNode &getMainMember(const StepGraph &graph,
 // Parts
 //===----------------------------------------------------------------------===//
 
-/// A pipe axis has no price here, but ranks of the others lie around it.
-LogicalResult Extractor::priceAxes() {
-  auto module = graph.step->getParentOfType<ModuleOp>();
-  FailureOr<MeshAttr> whole = getWholeMesh(module, graph.mesh);
-  if (failed(whole))
-    return failure();
-  std::vector<cost::Axis> all;
-  for (unsigned axis = 0; axis < whole->getNumAxes(); ++axis) {
-    all.emplace_back().name = whole->getName(axis).str();
-    all.back().size = whole->getSize(axis);
-  }
-  for (const cost::Axis &axis : problem.axes)
-    if (axis.isTime)
-      all.push_back(axis);
-  std::string error;
-  if (!cost::priceMesh(cluster, all, error))
-    return emitError() << error;
-  for (cost::Axis &axis : problem.axes)
-    for (const cost::Axis &priced : all)
-      if (priced.name == axis.name)
-        axis = priced;
-  return success();
-}
-
 LogicalResult Extractor::addAxes() {
   const MeshAttr &mesh = graph.mesh;
   if (mesh.getNumSpaceAxes() > cost::kMaxAxes - 1)
     return emitError() << "the mesh has " << mesh.getNumSpaceAxes()
                        << " axes, expected at most " << cost::kMaxAxes - 1;
-  for (unsigned axis = 0; axis < mesh.getNumAxes(); ++axis) {
-    cost::Axis &added = problem.axes.emplace_back();
-    added.name = mesh.getName(axis).str();
-    added.size = mesh.getSize(axis);
-    added.isTime = mesh.isTime(axis);
-  }
-  if (failed(priceAxes()))
+  auto axes = priceAxes(graph, cluster);
+  if (failed(axes))
     return failure();
+  problem.axes = std::move(*axes);
   cost::setLimits(cluster, problem);
   joinQueues();
   return success();

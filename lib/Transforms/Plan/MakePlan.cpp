@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "AutoMesh.h"
+#include "AxisRates.h"
 #include "CheckDecisions.h"
 #include "PlanFile.h"
 #include "Presets.h"
@@ -173,6 +174,8 @@ LogicalResult MakePlanPass::findMesh() {
 LogicalResult MakePlanPass::write(const StepGraph &graph,
                                   const Decisions &decisions) {
   writeDecisions(graph, decisions);
+  if (failed(writeRates(graph, options->cluster)))
+    return failure();
   std::string &text = options->exchange.result->text;
   text = printPlan(graph, decisions);
   options->exchange.result->peak = decisions.peak;

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ApplyPlan.h"
+#include "AxisRates.h"
 #include "ExplainMemory.h"
 #include "ExplainPlan.h"
 #include "HidupPlan.h"
@@ -59,7 +60,6 @@ public:
 
 private:
   InFlightDiagnostic emitError() { return mlir::emitError(graph.getLoc()); }
-  FailureOr<cost::Cluster> getCluster();
   LogicalResult extract();
   void setLimit();
   LogicalResult checkPeak(const cost::Plan &plan, StringRef name);
@@ -110,18 +110,6 @@ private:
 };
 } // namespace
 
-FailureOr<cost::Cluster> Planner::getCluster() {
-  FailureOr<MeshAttr> mesh =
-      getWholeMesh(graph.step->getParentOfType<ModuleOp>(), graph.mesh);
-  if (failed(mesh))
-    return failure();
-  std::string error;
-  auto cluster = cost::getCluster(options.cluster, mesh->getNumRanks(), error);
-  if (!cluster)
-    return emitError() << error;
-  return *cluster;
-}
-
 /// What is asked for, or else the memory of a cluster that somebody named.
 void Planner::setLimit() {
   int64_t &limit = extraction->problem.memoryLimit;
@@ -136,7 +124,7 @@ LogicalResult Planner::extract() {
     return failure();
   if (!options.search.empty() && failed(checkMicrobatches(graph)))
     return failure();
-  FailureOr<cost::Cluster> cluster = getCluster();
+  FailureOr<cost::Cluster> cluster = getCluster(graph, options.cluster);
   if (failed(cluster))
     return failure();
   clusterName = cluster->name;
@@ -454,7 +442,7 @@ void Planner::fitPresets() {
 void Planner::tellIdle() {
   if (pins.empty())
     return;
-  if (auto cluster = getCluster(); succeeded(cluster))
+  if (auto cluster = getCluster(graph, options.cluster); succeeded(cluster))
     tellIdlePins(graph, pins, *cluster);
 }
 

@@ -7,9 +7,11 @@
 
 #include "WriteDecisions.h"
 #include "ApplyPlan.h"
+#include "AxisRates.h"
 #include "tandem/Analysis/StepAttrs.h"
 #include "tandem/Dialect/SPMD/Ahead.h"
 #include "tandem/Dialect/SPMD/Host.h"
+#include "tandem/Dialect/SPMD/Rates.h"
 #include "tandem/Transforms/Plan/Plan.h"
 
 using namespace mlir;
@@ -181,6 +183,7 @@ void tandem::plan::writeDecisions(const StepGraph &graph,
 void tandem::plan::clearDecisions(ModuleOp module) {
   module->removeAttr(kMeshAttrName);
   module->removeAttr(kMemoryAttrName);
+  module->removeAttr(kRatesAttrName);
   auto name = StringAttr::get(module.getContext(), kPlanAttrName);
   auto remove = [&](unsigned, NamedAttrList &attributes) {
     attributes.erase(name);
@@ -219,17 +222,10 @@ static unsigned findCounted(const StepGraph &graph,
 static PricesAttr makePrices(const cost::SearchProblem &problem, double seconds,
                              MLIRContext *context) {
   Builder builder(context);
-  NamedAttrList rates;
-  for (const cost::Axis &axis : problem.axes) {
-    SmallVector<double> numbers;
-    for (const cost::ChangeRate &rate : axis.rates)
-      llvm::append_values(numbers, rate.latency, rate.secondsPerByte);
-    rates.set(axis.name, builder.getDenseF64ArrayAttr(numbers));
-  }
   return PricesAttr::get(context, builder.getF64FloatAttr(seconds),
                          builder.getF64FloatAttr(problem.computeSlowdown),
                          builder.getF64FloatAttr(problem.collectiveSlowdown),
-                         rates.getDictionary(context));
+                         makeRates(problem.axes, context));
 }
 
 void tandem::plan::writeSeconds(const StepGraph &graph,

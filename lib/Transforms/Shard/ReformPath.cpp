@@ -7,6 +7,7 @@
 
 #include "ReformPath.h"
 #include "tandem/Analysis/Bytes.h"
+#include "tandem/Dialect/SPMD/Rates.h"
 #include <map>
 #include <set>
 
@@ -16,6 +17,9 @@ using namespace tandem::spmd;
 
 /// What starting a collective is worth, in bytes that could be sent instead.
 static constexpr double kLatencyBytes = 4096;
+/// What a second of a collective that has a price is worth, in bytes that could
+/// be sent instead.
+static constexpr double kBytesPerSecond = 1e10;
 /// The cost of a byte written locally, in bytes sent.
 static constexpr double kLocalByteCost = 1.0 / 64;
 /// What joining strands is worth, in bytes that could be sent instead: more
@@ -28,13 +32,16 @@ using Node = std::vector<AxisForm>;
 
 class PathSearch {
 public:
-  PathSearch(RankedTensorType type, MeshAttr mesh, ArrayRef<AxisForm> target)
-      : type(type), mesh(mesh), target(target.begin(), target.end()) {}
+  PathSearch(RankedTensorType type, MeshAttr mesh, ArrayRef<AxisForm> target,
+             DictionaryAttr rates)
+      : type(type), mesh(mesh), target(target.begin(), target.end()),
+        rates(rates) {}
   std::optional<SmallVector<RankedTensorType>> run(ArrayRef<AxisForm> from);
 
 private:
   double getLocalBytes(const Node &node) const;
   double getStrands(const Node &node, unsigned except) const;
+  double getSent(const Node &from, const Node &to, unsigned axis) const;
   double getCost(const Node &from, const Node &to, unsigned axis) const;
   void expand(const Node &node);
   void relax(const Node &from, const Node &to, double cost);
@@ -43,6 +50,7 @@ private:
   RankedTensorType type;
   MeshAttr mesh;
   Node target;
+  DictionaryAttr rates;
   std::map<Node, std::pair<double, Node>> best;
   std::set<std::pair<double, Node>> open;
 };
@@ -65,6 +73,30 @@ double PathSearch::getStrands(const Node &node, unsigned except) const {
   return strands;
 }
 
+static ChangeKind getKind(ArrayRef<AxisForm> from, ArrayRef<AxisForm> to,
+                          unsigned axis) {
+  if (from[axis].isReduce())
+    return to[axis].isFull() ? ChangeKind::AllReduce
+                             : ChangeKind::ReduceScatter;
+  return to[axis].isFull() ? ChangeKind::AllGather : ChangeKind::AllToAll;
+}
+
+/// Of a collective of one strand, its latency included.
+double PathSearch::getSent(const Node &from, const Node &to,
+                           unsigned axis) const {
+  if (auto rate = getRate(rates, mesh.getName(axis), getKind(from, to, axis))) {
+    Node whole = from;
+    whole[axis] = AxisForm::full();
+    return kBytesPerSecond *
+           (rate->latency + getLocalBytes(whole) * rate->secondsPerByte);
+  }
+  double points = mesh.getSize(axis), share = (points - 1) / points;
+  double before = getLocalBytes(from), after = getLocalBytes(to);
+  if (to[axis].isFull() && from[axis].isReduce())
+    return kLatencyBytes + 2 * share * before;
+  return kLatencyBytes + share * std::max(before, after);
+}
+
 double PathSearch::getCost(const Node &from, const Node &to,
                            unsigned axis) const {
   double before = getLocalBytes(from), after = getLocalBytes(to);
@@ -77,11 +109,7 @@ double PathSearch::getCost(const Node &from, const Node &to,
     bool joins = mesh.isTime(axis) && from[axis].isGather();
     return (joins ? kJoinBytes : 0) + strands * (kLocalByteCost * written + 1);
   }
-  double share = (points - 1) / points;
-  if (to[axis].isFull() && from[axis].isReduce())
-    return strands * (kLatencyBytes + 2 * share * before);
-  double sent = share * std::max(before, after);
-  return strands * (kLatencyBytes + sent);
+  return strands * getSent(from, to, axis);
 }
 
 void PathSearch::relax(const Node &from, const Node &to, double cost) {
@@ -138,7 +166,12 @@ PathSearch::run(ArrayRef<AxisForm> from) {
 }
 
 std::optional<SmallVector<RankedTensorType>>
-tandem::findReforms(RankedTensorType from, RankedTensorType to, MeshAttr mesh) {
-  Forms target = getForms(to, mesh);
-  return PathSearch(from, mesh, target).run(getForms(from, mesh));
+tandem::findReforms(RankedTensorType from, RankedTensorType to, MeshAttr mesh,
+                    DictionaryAttr rates) {
+  Forms start = getForms(from, mesh), target = getForms(to, mesh);
+  // What one point sends has no price.
+  auto isAtPoint = [](AxisForm form) { return form.isAt(); };
+  if (llvm::any_of(start, isAtPoint) || llvm::any_of(target, isAtPoint))
+    rates = {};
+  return PathSearch(from, mesh, target, rates).run(start);
 }

@@ -8,6 +8,7 @@
 #include "ReformPath.h"
 #include "tandem/Analysis/Bytes.h"
 #include "tandem/Dialect/NN/NN.h"
+#include "tandem/Dialect/SPMD/Rates.h"
 #include "tandem/Transforms/Shard/Shard.h"
 #include "tandem/Transforms/StepPass.h"
 
@@ -37,6 +38,7 @@ private:
   const std::optional<Path> &find(RankedTensorType from, RankedTensorType to);
 
   MeshAttr mesh;
+  DictionaryAttr rates;
   llvm::DenseMap<std::pair<Type, Type>, std::optional<Path>> paths;
   /// Steps that were made of a value in a pass: sequences share beginnings.
   llvm::DenseMap<Value, SmallVector<ReformOp, 1>> made;
@@ -47,7 +49,7 @@ const std::optional<SplitReformsPass::Path> &
 SplitReformsPass::find(RankedTensorType from, RankedTensorType to) {
   auto [it, isNew] = paths.try_emplace({from, to});
   if (isNew)
-    it->second = findReforms(from, to, mesh);
+    it->second = findReforms(from, to, mesh, rates);
   return it->second;
 }
 
@@ -134,6 +136,7 @@ LogicalResult SplitReformsPass::split(ReformOp reform) {
 
 LogicalResult SplitReformsPass::runOnStep(func::FuncOp step) {
   mesh = getMesh(step);
+  rates = getRates(step);
   paths.clear();
   made.clear();
   auto reforms = llvm::to_vector(step.getBody().front().getOps<ReformOp>());
