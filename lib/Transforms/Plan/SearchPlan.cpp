@@ -391,7 +391,7 @@ std::optional<cost::Plan> Planner::findPinned(StringRef pin) {
   ScopedDiagnosticHandler silent(graph.mesh.getContext(),
                                  [](Diagnostic &) { return success(); });
   std::optional<StepGraph> pinned = tryPins(graph, pin);
-  FailureOr<cost::Cluster> cluster = getCluster();
+  FailureOr<cost::Cluster> cluster = getCluster(graph, options.cluster);
   if (!pinned || failed(cluster))
     return std::nullopt;
   auto fewer = extractProblem(*pinned, *cluster);
