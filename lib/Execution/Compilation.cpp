@@ -461,12 +461,15 @@ FailureOr<bool> Compilation::compileFrom(const Stage *first) {
   if (options.takesInterrupts && pipe && pipe->isSearched)
     guard.emplace();
   if (failed(runStages(first)))
-    return planSmallest() ? FailureOr<bool>(false) : FailureOr<bool>(failure());
+    return planSmallest() || planPinned() ? FailureOr<bool>(false)
+                                          : FailureOr<bool>(failure());
   if (endsWithPlan || !options.stopAfter.empty())
     return true;
   FailureOr<bool> isDone = failure();
   if (succeeded(emit()))
     isDone = pipe && pipe->isSearched ? searchOrder() : fits();
+  if (failed(isDone) && planPinned())
+    return false;
   if (failed(isDone) || !*isDone)
     return isDone;
   tellSumPiece();

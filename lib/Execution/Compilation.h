@@ -63,6 +63,9 @@ struct Repeats {
   int64_t heldBefore = 0, lowered = 0;
   /// Of the smallest plan that was found where none fits, B.
   int64_t smallest = 0;
+  /// How many pins were tried, and the error before the first one.
+  size_t numPinned = 0;
+  std::string error;
   /// Of the first plan of a pipeline, B.
   int64_t first = 0;
   /// What the Program holds too much.
@@ -173,6 +176,7 @@ private:
   mlir::LogicalResult failTooLarge();
   void planAgain(int64_t limit);
   bool planSmallest();
+  bool planPinned();
   void restart(const std::string &remark);
   mlir::FailureOr<bool> sendLess(const HostExcess &excess);
   int64_t getFirstLimit() const;

@@ -192,7 +192,7 @@ FailureOr<bool> Compilation::sendLess(const HostExcess &excess) {
 
 /// False: the step has to be planned again.
 FailureOr<bool> Compilation::planLess() {
-  if (!repeats.step || repeats.count >= kMaxRepeats)
+  if (!repeats.step || repeats.count >= kMaxRepeats || repeats.numPinned > 0)
     return failTooLarge();
   planAgain(getNextLimit());
   return false;
@@ -275,6 +275,37 @@ bool Compilation::planSmallest() {
   error.clear();
   recompute.lacksMemory = false;
   planAgain(repeats.smallest);
+  return true;
+}
+
+/// Where all else is too large, a pin has all values made again, or sent to the
+/// host. Its plan has no limit, as the Program may hold less than it says.
+bool Compilation::planPinned() {
+  static constexpr llvm::StringLiteral kPins[] = {"*:again", "*:host"};
+  if (repeats.limit == 0)
+    repeats.limit = options.memory;
+  bool isTooLarge = recompute.lacksMemory && repeats.limit > 0 &&
+                    (repeats.held > 0 || repeats.smallest > 0);
+  bool mayPin = isTooLarge && repeats.step && ofStages.recompute && !pipe;
+  if (repeats.numPinned == 0 && !mayPin)
+    return false;
+  if (repeats.numPinned == 0)
+    repeats.error = error;
+  size_t number = repeats.numPinned++,
+         size = ofStages.hostMemory >= 0 ? std::size(kPins) : 1;
+  if (number >= size || isCancelled()) {
+    error = repeats.error;
+    return false;
+  }
+  error.clear();
+  recompute.lacksMemory = false;
+  ofStages.pins = options.pins;
+  ofStages.pins.push_back(kPins[number].str());
+  ofStages.memory = std::numeric_limits<int64_t>::max();
+  restart(("remark: no plan was found whose Program fits: planned again with "
+           "the pin '" +
+           kPins[number] + "'")
+              .str());
   return true;
 }
 
