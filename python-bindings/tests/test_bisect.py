@@ -186,6 +186,27 @@ def test_finds_what_is_read_instead(bisect, plant, stage, pattern, text, verdict
     assert re.search(rf"{stage} differs first from \w+: {verdict}", found), lines
 
 
+@pytest.mark.parametrize(
+    "stage, before", [("accumulate", "unedited"), ("localize", "shard"), ("schedule", "localize")]
+)
+def test_finds_the_operator_of_a_pipeline(bisect, plant, stage, before):
+    words = plant(stage, r"nn\.relu", "nn.neg", "pipe=2,data=2", accumulate=2)
+    status, lines = bisect("--mesh", "pipe=2,data=2", "--micro", "1", "--accumulate", "2", *words)
+    assert status == 1
+    found = next(line for line in lines if line.startswith("bisect: "))
+    expected = rf"bisect: {stage} differs first from {before}: nn\.neg at \S*m\.py:6 \(forward"
+    assert re.match(expected, found), lines
+
+
+def test_names_a_stage_that_those_behind_refuse(bisect, plant):
+    """Nothing writes what is read."""
+    words = plant("lower", r"sched\.collective +all_reduce .*\n?.*loc\(.*\)\n", "")
+    status, lines = bisect(*words)
+    assert status == 1
+    expected = "bisect: lower differs first: the stages behind refuse it: "
+    assert lines[-1].startswith(expected) and "no command wrote" in lines[-1], lines
+
+
 def test_takes_what_it_saves(bisect, tmp_path):
     folder = tmp_path / "stages"
     status, lines = bisect("--save", str(folder))

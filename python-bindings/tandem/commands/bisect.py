@@ -132,7 +132,11 @@ def _compile(subject, options):
         mlir, name, **_given(options), print_after=list(STAGES[:place]), stop_after=edited.stage
     ).ir
     edited.check(own[-1][1], options)
-    stages = [*own[:-1], (edited.stage, edited.text)][: len(STAGES)]
+    # Its operators have other numbers than those before.
+    unedited = [("unedited", own[-1][1])] if edited.stage == "accumulate" else []
+    stages = [*own[:-1], *unedited, (edited.stage, edited.text)]
+    if edited.stage not in STAGES:
+        stages.pop()
     try:
         compiled = _compile_rest(edited, options, STAGES[place + 1 :])
     except CompileError as error:
@@ -165,7 +169,8 @@ def _findings(subject, options, folder):
             yield bisection.run_stage(stage, text, paths.get(stage))
         last = text
     if failure:
-        yield Finding(stages[-1][0], error=f"the stages behind refuse it: {failure}")
+        (stage,) = paths
+        yield Finding(stage, error=f"the stages behind refuse it: {failure}")
         return
     history = None
     try:

@@ -73,8 +73,14 @@ def _makers(pair, value):
     return [made[number] for number in sorted(made)]
 
 
+def _first_fault(pair, differences, failed):
+    """Of operators and results, else of the result `failed` that eager has otherwise."""
+    candidates = [*differences, *pair.result_differences(failed)]
+    return next((each for each in candidates if each.used > 1), None)
+
+
 def _judge_operators(finding, before, after, floor, tolerance):
-    """Of the steps that the later stage has run. Where no operator is at fault, the result that eager has otherwise."""
+    """Of the steps that the later stage has run."""
     row = finding.row
     failed = f"{row.kind}/{row.name}" if row and not row.passed else None
     for step, (old, new) in enumerate(zip(before.operators, after.operators, strict=False)):
@@ -84,8 +90,12 @@ def _judge_operators(finding, before, after, floor, tolerance):
             return
         differences = pair.differences()
         finding.compared += len(differences)
-        candidates = [*differences, *pair.result_differences(failed)]
-        fault = next((each for each in candidates if each.used > 1), None)
+        fault = _first_fault(pair, differences, failed)
+        is_refused = finding.error and finding.stage != "emit" and step + 1 == len(after.operators)
+        if not fault and is_refused:
+            # Copies must be equal to the bit, those of rounding as well.
+            pair = Pair(old, new, 0.0, 0.0)
+            fault = _first_fault(pair, pair.differences(), failed)
         largest = fault or max(differences, key=lambda each: each.used, default=None)
         if fault or (
             largest and (not finding.difference or largest.used > finding.difference.used)

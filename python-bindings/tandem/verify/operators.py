@@ -282,8 +282,15 @@ class Pair:
         return group if value.command else group[-1:]
 
     def _is_whole(self, value):
-        """Whether a value is that of its operator, and not a part of what a stage made of it. Constants are copied."""
-        is_last = _last(self.new[value.key], value.strand) is value
+        """Whether a value is that of its operator, and not a part of what a stage made of it: the last one on its points.
+        Constants are copied.
+        """
+        later = (
+            other
+            for other in self.new[value.key]
+            if other.number > value.number and other.strand in (-1, value.strand)
+        )
+        is_last = not any(other.points.keys() & value.points.keys() for other in later)
         return is_last or value.operator == "nn.constant"
 
     def difference_of(self, value):
