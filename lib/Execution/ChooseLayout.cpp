@@ -329,6 +329,8 @@ void Chooser::addPipelines() {
 
 /// AMP's best layout: that of its equations 2 and 4, by 1F1B.
 void Chooser::addAmp(LayoutProblem problem, const Deadline &share) {
+  if (share.isOver())
+    return;
   problem.accounting = CutAccounting::Amp;
   std::vector<LayoutResult> results = searchLayouts(problem, share);
   auto best = llvm::find_if(results, [&](const LayoutResult &result) {

@@ -359,22 +359,24 @@ CutResult tandem::pipeline::searchCut(const CutProblem &problem,
     return result;
   Chooser chooser(problem, order, deadline);
   Mover mover(problem, order, deadline);
-  mover.attempt(chooser.run());
-  bool isExact = !isSimulated && !chooser.isLate;
-  if (!isExact || !mover.fits())
+  Cut found = chooser.run();
+  mover.attempt(found);
+  // Where it finds none, a section alone is too much in every cut.
+  bool isProven = (!isSimulated || found.empty()) && !chooser.isLate;
+  if (!isProven || !mover.fits())
     mover.attempt(getEqual(problem));
   // One that fits.
   bool isEnough = !isSimulated || effort == CutEffort::Start;
-  bool isDone = isEnough && mover.fits();
-  if (!isDone && !isExact && countCuts(problem) <= kMostTried) {
+  bool isDone = isProven || (isEnough && mover.fits());
+  if (!isDone && countCuts(problem) <= kMostTried) {
     Cut none;
-    isExact = mover.tryAll(none, static_cast<unsigned>(problem.layers.size()));
+    isProven = mover.tryAll(none, static_cast<unsigned>(problem.layers.size()));
   } else if (!isDone) {
     mover.improve(isEnough);
   }
   result.numTried = mover.numTried;
   if (!mover.fits()) {
-    result.error = (isExact          ? "no cut fits: "
+    result.error = (isProven         ? "no cut fits: "
                     : chooser.isLate ? "no cut was found in time: "
                                      : "no cut that was tried fits: ") +
                    describeExcess(problem, mover.best, mover.price);
@@ -383,7 +385,7 @@ CutResult tandem::pipeline::searchCut(const CutProblem &problem,
   result.cut = std::move(mover.best);
   result.cost = mover.price.seconds;
   result.held = std::move(mover.price.held);
-  result.isOptimal = isExact;
-  result.lowerBound = isExact ? result.cost : getLowerBound(problem);
+  result.isOptimal = isProven;
+  result.lowerBound = isProven ? result.cost : getLowerBound(problem);
   return result;
 }
