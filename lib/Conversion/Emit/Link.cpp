@@ -215,9 +215,11 @@ void PointLinker::waitForChecks(int64_t segment, uint32_t queue) {
 // Events
 //===----------------------------------------------------------------------===//
 
-/// Waits for transfers and sums that make `values`.
+/// Waits for transfers and sums that make `values`, or what they are rows of.
 void PointLinker::waitFor(ValueRange values) {
   for (Value value : values) {
+    if (auto row = value.getDefiningOp<sched::RowOp>())
+      value = row.getWhole();
     endSum(value.getDefiningOp());
     if (auto found = received.find(value); found != received.end()) {
       builder.waitEvent(kCompute, found->second);
