@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "CommandOrder.h"
+#include "Counts.h"
 #include "Steps.h"
 #include "tandem/Conversion/Kernels/Kernels.h"
 #include "tandem/Conversion/Lower/Lower.h"
@@ -41,11 +42,17 @@ private:
 };
 } // namespace
 
+static bool isAsLarge(Value buffer, Value whole) {
+  return countBytes(ValueRange(buffer)) == countBytes(ValueRange(whole));
+}
+
 /// The alloc on the device all of which the buffer is; null if there is none.
 sched::AllocOp OperandReuser::findWhole(Value buffer) const {
   BufferRange range = getRange(buffer);
   auto alloc = range.root.getDefiningOp<sched::AllocOp>();
-  bool isWhole = alloc && range == getRange(alloc.getBuffer()) &&
+  // A part that starts where the rank's coordinate says has the whole range.
+  bool isWhole = alloc && isAsLarge(buffer, alloc.getBuffer()) &&
+                 range == getRange(alloc.getBuffer()) &&
                  !alloc->hasAttr(sched::kHostBufferAttrName);
   return isWhole ? alloc : sched::AllocOp();
 }

@@ -107,3 +107,32 @@ func.func private @read(%a: tensor<8xf32>, %b: tensor<16xf32>) -> tensor<8xf32> 
   return %a : tensor<8xf32>
 }
 }
+
+// -----
+
+// A part that starts where the rank's coordinate says is not all of its memory, whatever range is
+// taken for it: a rank would write where another thread still reads.
+// CHECK-LABEL: func.func @step
+// CHECK: sched.alloc : memref<12xf32>
+// CHECK: sched.alloc : memref<4xf32>
+#mesh = #spmd.mesh<data = 2>
+module attributes {spmd.mesh = #mesh} {
+  func.func @step(%x: memref<12xf32>, %r: memref<4xf32>) {
+    %a = sched.alloc : memref<12xf32>
+    %b = sched.alloc : memref<4xf32>
+    sched.launch @all(%x) into(%a) on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : (memref<12xf32>) -> memref<12xf32>
+    %v = sched.view %a {axes = ["data"], coefficients = array<i64: 6>} : memref<12xf32> -> memref<6xf32>
+    %w = sched.view %v {offset = 1 : i64} : memref<6xf32> -> memref<4xf32>
+    sched.launch @part(%w) into(%b) on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : (memref<4xf32>) -> memref<4xf32>
+    sched.launch @part(%b) into(%r) on compute stage 0 strand 0 {label = "", flops = 0, bytes = 0} : (memref<4xf32>) -> memref<4xf32>
+    return
+  }
+  func.func private @all(%a: tensor<12xf32>) -> tensor<12xf32> attributes {sched.kernel} {
+    %0 = nn.exp %a : (tensor<12xf32>) -> tensor<12xf32>
+    return %0 : tensor<12xf32>
+  }
+  func.func private @part(%a: tensor<4xf32>) -> tensor<4xf32> attributes {sched.kernel} {
+    %0 = nn.exp %a : (tensor<4xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+}
