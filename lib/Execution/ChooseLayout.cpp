@@ -520,8 +520,9 @@ std::string Chooser::findExcess(const Candidate &candidate) const {
   for (const cost::DeviceKind &kind : cluster.kinds)
     most = std::max(most, kind.memorySize - kind.memoryReserved);
   most = options.memory < 0 ? most : options.memory;
-  // Gradients may go as soon as they are there.
-  double whole = preset == kWhole ? step.states - 1 : preset == kSplit ? 1 : 0;
+  // Gradients may go as soon as they are there, and of parameters that are
+  // split only those are kept that both passes read.
+  double whole = preset == kWhole ? step.states - 1 : 0;
   auto held = static_cast<int64_t>(whole * bytes);
   if (held <= most)
     return "";

@@ -373,11 +373,20 @@ static bool isOfParameter(const StepGraph &graph, const Extraction &extraction,
   return argument >= 0 && graph.arguments[argument].role == Role::Parameter;
 }
 
+static bool keepsCopies(StringRef preset) {
+  const NamedPreset *named = findPreset(preset);
+  return named && named->preset.keepsCopies;
+}
+
+/// In a pipeline each microbatch in flight would have copies of its own.
+static bool isPipeline(const StepGraph &graph) {
+  return graph.step->getParentOfType<ModuleOp>()->hasAttr(kPipeAttrName);
+}
+
 void tandem::plan::keepCopies(const StepGraph &graph,
                               const Extraction &extraction, StringRef preset,
                               cost::Plan &plan) {
-  const NamedPreset *named = findPreset(preset);
-  if (named && named->preset.keepsCopies)
+  if (keepsCopies(preset) && !isPipeline(graph))
     plan.kept = findSharedCopies(
         extraction.problem, plan,
         [&](unsigned tensor, const cost::Layout &, const cost::Layout &) {
@@ -427,6 +436,27 @@ FailureOr<cost::Plan> tandem::plan::planByPreset(StepGraph graph,
 // What came of it
 //===----------------------------------------------------------------------===//
 
+/// What lies on the host is fetched for each pass.
+static bool fetchesParameters(const StepGraph &graph) {
+  return llvm::any_of(graph.ops, [&](const OpNode &op) {
+    return isa_and_nonnull<nn::FromHostOp>(op.op) &&
+           isa<BlockArgument>(op.op->getOperand(0));
+  });
+}
+
+/// Says of a preset that keeps copies where it keeps none.
+static void tellNotKept(const StepGraph &graph, StringRef preset) {
+  if (!keepsCopies(preset))
+    return;
+  const char *where = isPipeline(graph)          ? "in a pipeline"
+                      : fetchesParameters(graph) ? "of parameters on the host"
+                                                 : nullptr;
+  if (where)
+    emitRemark(graph.getLoc())
+        << "plan preset '" << preset << "' keeps no gathered copies " << where
+        << ": the backward pass gathers them again, as with 'zero'";
+}
+
 static bool splitsParameters(const StepGraph &graph, unsigned axis) {
   return llvm::any_of(graph.arguments, [&](const ArgumentNode &node) {
     return node.role == Role::Parameter && node.forms[axis].isGather();
@@ -444,6 +474,7 @@ static bool isIdle(const StepGraph &graph, unsigned axis) {
 }
 
 void tandem::plan::warnOfUnsplit(const StepGraph &graph, StringRef preset) {
+  tellNotKept(graph, preset);
   auto presets = getAxisPresets(graph.step, graph.mesh, preset);
   if (failed(presets) || preset == "replicate")
     return;
