@@ -35,7 +35,10 @@ FailureOr<bool> Compilation::tryOrder(const orders::Order &order) {
   if (failed(runStages(findStage("localize") + 1)) || failed(emit()))
     return failure();
   FailureOr<std::string> excess = findExcess();
-  return failed(excess) ? FailureOr<bool>(failure()) : excess->empty();
+  if (failed(excess))
+    return failure();
+  repeats.excess = std::move(*excess);
+  return repeats.excess.empty();
 }
 
 /// Keeps an order in mind if its Program, which fits, is predicted to be faster
@@ -175,12 +178,15 @@ FailureOr<bool> Compilation::searchOrder() {
     keepOrder(start, name, before->seconds);
   if (failed(weighWithin(*problem, start)) || failed(weighNamed(*problem)))
     return failure();
-  if (!unordered.best) {
+  auto planAnew = [&](const std::string &why) {
     pipe = std::move(given);
-    repeats.excess = "order 'search': " + *excess + "; no order fits";
+    repeats.excess = "order 'search': " + why;
     unordered = Unordered();
-    std::tie(repeats.held, repeats.limit) = std::pair(held, limit);
     return planLess();
+  };
+  if (!unordered.best) {
+    std::tie(repeats.held, repeats.limit) = std::pair(held, limit);
+    return planAnew(*excess + "; no order fits");
   }
   result.remarks.push_back(
       "remark: order search: " + unordered.name +
@@ -191,12 +197,15 @@ FailureOr<bool> Compilation::searchOrder() {
            ? "; the actions alone take " + cost::printSeconds(unordered.cost) +
                  ", no order less than " + cost::printSeconds(unordered.bound)
            : ""));
-  // Pieces of sums were chosen for the first order.
+  // Pieces of sums and buckets were chosen for the first order.
   unordered.isWeighed = unordered.name == name;
   FailureOr<bool> isMade = tryOrder(*unordered.best);
-  if (succeeded(isMade))
-    result.plan = replaceOrder(pipe->rows, result.plan);
-  return isMade;
+  if (failed(isMade))
+    return failure();
+  if (!*isMade)
+    return planAnew(repeats.excess);
+  result.plan = replaceOrder(pipe->rows, result.plan);
+  return true;
 }
 
 } // namespace tandem
