@@ -78,6 +78,8 @@ struct Decisions {
   /// Of which problem the bound was proven (`cost::getProofHash`).
   std::string proof;
   int64_t peak = 0; // B
+  /// Of a file: whether values of its step may wait on the host.
+  bool offersHost = false;
   /// What a device may hold, in bytes, if there is a limit and the plan fits.
   std::optional<int64_t> memoryLimit;
 

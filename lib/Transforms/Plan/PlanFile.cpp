@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "PlanFile.h"
+#include "tandem/Dialect/NN/Host.h"
 #include "tandem/Support/TextFile.h"
 #include "tandem/Transforms/Plan/HostClaims.h"
 #include "llvm/ADT/StringExtras.h"
@@ -119,6 +120,10 @@ static std::optional<StringRef> parseClaim(StringRef word, StringRef rest,
     auto [bound, proof] = rest.split(" proof ");
     found.proof = proof.trim().str();
     return expect(parseSeconds(bound.trim(), found.bound), "SECONDS s");
+  }
+  if (word == "offer") {
+    found.offersHost = rest == "host";
+    return expect(found.offersHost, "host");
   }
   if (word == "peak")
     return expect(rest.consume_back(" B") && !rest.getAsInteger(10, found.peak),
@@ -256,6 +261,7 @@ HostClaims tandem::readHostClaims(const std::string &path) {
     parseClaim(word, rest.trim(), decisions);
     claims.sendsValues |= takesFromHost(line);
   }
+  claims.sendsValues |= decisions.offersHost;
   for (StringRef pin : llvm::split(decisions.pins, ';'))
     if (!pin.trim().empty())
       claims.pins.push_back(pin.trim().str());
@@ -337,6 +343,12 @@ static void writeOperators(const StepGraph &graph, bool hasSources,
   }
 }
 
+/// Whether it brings back a value that may wait on the host: a part of the
+/// step, whatever the plan does.
+static bool offersHost(const OpNode &op) {
+  return isa_and_nonnull<nn::FromHostOp>(op.op) && !nn::fetchesArgument(op.op);
+}
+
 std::string tandem::plan::printPlan(const StepGraph &graph,
                                     const Decisions &decisions) {
   std::string text;
@@ -344,6 +356,8 @@ std::string tandem::plan::printPlan(const StepGraph &graph,
   lines << "graph " << graph.hash << "\n";
   lines << "mesh " << getMeshText(graph.mesh) << "\nmicro "
         << graph.mesh.getNumStrands() << "\n";
+  if (llvm::any_of(graph.ops, offersHost))
+    lines << "offer host\n";
   writeDecisions(graph, decisions, lines);
   writeArguments(graph, lines);
   writeOperators(graph, /*hasSources=*/decisions.search.empty(), lines);

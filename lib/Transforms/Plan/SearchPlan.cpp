@@ -570,6 +570,7 @@ FailureOr<Decisions> Planner::takePreset() {
   std::vector<PlannedCopy> kept = listKept(*extraction, *signatures);
   if (!isPriced(options)) {
     Decisions decisions;
+    decisions.pins = pins.str();
     decisions.copies = std::move(kept);
     return decisions;
   }

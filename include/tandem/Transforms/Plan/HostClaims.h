@@ -17,7 +17,7 @@ namespace tandem {
 struct HostClaims {
   /// Those under which it was found.
   std::vector<std::string> pins;
-  /// Whether values wait there for the backward pass.
+  /// Whether values may wait there for the backward pass.
   bool sendsValues = false;
 };
 
