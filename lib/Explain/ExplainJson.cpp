@@ -70,10 +70,14 @@ static Json write(const PeakEntry &entry, const Explanation &explanation) {
             {"count", entry.count},         {"bytes", entry.bytes},
             {"first_stage", entry.first},   {"last_stage", entry.last},
             {"why_held", entry.whyHeld}};
-  if (entry.without)
-    json["without"] = {
-        {"added_seconds", entry.without->seconds - explanation.time.seconds},
-        {"peak", entry.without->peak}};
+  auto add = [&](const char *key, const std::optional<Choice> &choice) {
+    if (choice)
+      json[key] = {
+          {"added_seconds", choice->seconds - explanation.time.seconds},
+          {"peak", choice->peak}};
+  };
+  add("without", entry.without);
+  add("on_host", entry.sent);
   return json;
 }
 

@@ -69,6 +69,10 @@ private:
   std::string findReader(unsigned tensor, const Signatures &signatures) const;
   std::optional<Choice> changeAgain(const PeakEntry &entry) const;
   void makeAgain(PeakEntry &entry);
+  void send(PeakEntry &entry);
+  std::optional<Choice> price(const PeakEntry &entry,
+                              const Signatures &signatures,
+                              std::string &reader);
   std::optional<Choice> price(const Signatures &signatures);
 
   PlanFacts &facts;
@@ -140,7 +144,9 @@ std::string Without::findReason(const PeakEntry &entry, unsigned tensor) const {
   const Signature &first =
       facts.problem.getSignatures(facts.index.tensors[tensor].producer).front();
   if (first.results.front().isAbsent())
-    return "made again already";
+    return isFetched(facts.problem, facts.index.tensors[tensor].producer)
+               ? "copied from the host already"
+               : "made again already";
   if (op.pass != Pass::Forward)
     return "made after the forward pass";
   for (const TensorUse &use : facts.index.tensors[tensor].uses)
@@ -151,19 +157,34 @@ std::string Without::findReason(const PeakEntry &entry, unsigned tensor) const {
   return variants ? "" : "not offered: --recompute";
 }
 
+/// Nothing where an operator, which `reader` says, reads the entry
+/// nevertheless.
+std::optional<Choice> Without::price(const PeakEntry &entry,
+                                     const Signatures &signatures,
+                                     std::string &reader) {
+  for (unsigned tensor : entry.tensors)
+    if (reader.empty())
+      reader = findReader(tensor, signatures);
+  std::optional<Choice> choice =
+      reader.empty() && base ? price(signatures) : std::nullopt;
+  if (choice)
+    choice->seconds += facts.report.seconds - base->seconds;
+  return choice;
+}
+
+void Without::send(PeakEntry &entry) {
+  std::string reader;
+  entry.sent = price(entry, variants->send(entry.tensors), reader);
+}
+
 /// The cheapest way that lowers the peak; else the cheapest.
 void Without::makeAgain(PeakEntry &entry) {
   std::string reader;
   for (bool isDeep : {false, true}) {
-    Signatures signatures = variants->makeAgain(entry.tensors, isDeep);
-    for (unsigned tensor : entry.tensors)
-      if (reader.empty())
-        reader = findReader(tensor, signatures);
     std::optional<Choice> choice =
-        reader.empty() && base ? price(signatures) : std::nullopt;
+        price(entry, variants->makeAgain(entry.tensors, isDeep), reader);
     if (!choice)
       continue;
-    choice->seconds += facts.report.seconds - base->seconds;
     auto getRank = [&](const Choice &each) {
       return std::pair(each.peak >= facts.report.peak, each.seconds);
     };
@@ -182,8 +203,10 @@ void Without::ask(PeakEntry &entry) {
   if (entry.without)
     return;
   entry.whyHeld = findReason(entry, entry.tensors.front());
-  if (entry.whyHeld.empty())
-    makeAgain(entry);
+  if (!entry.whyHeld.empty())
+    return;
+  makeAgain(entry);
+  send(entry);
 }
 
 bool tandem::explain::addMemory(PlanFacts &facts, const ExplainOptions &options,

@@ -129,19 +129,29 @@ static std::string printExposures(const Explanation &explanation) {
 // Memory
 //===----------------------------------------------------------------------===//
 
-/// `again +1.2 ms, peak -3 MB`, or why not.
-static std::string getWithoutText(const Explanation &explanation,
-                                  const PeakEntry &entry) {
-  if (!entry.without)
-    return entry.whyHeld;
-  double added = entry.without->seconds - explanation.time.seconds;
+/// `again +1.2 ms, peak -3 MB`.
+static std::string getPriceText(const Explanation &explanation,
+                                const std::string &word, const Choice &choice) {
+  double added = choice.seconds - explanation.time.seconds;
   // Rounding is no difference.
   if (std::abs(added) <= 1e-9 * explanation.time.seconds)
     added = 0;
-  int64_t bytes = entry.without->peak - explanation.peak;
-  return "again " + formatSeconds(added, true) + ", " +
+  int64_t bytes = choice.peak - explanation.peak;
+  return word + " " + formatSeconds(added, true) + ", " +
          (bytes == 0 ? "same peak"
                      : "peak " + formatBytes(static_cast<double>(bytes), true));
+}
+
+/// Of both ways, or why there is none.
+static std::string getWithoutText(const Explanation &explanation,
+                                  const PeakEntry &entry) {
+  std::string text = entry.whyHeld;
+  if (entry.without)
+    text = getPriceText(explanation, "again", *entry.without);
+  if (!entry.sent)
+    return text;
+  std::string sent = getPriceText(explanation, "host", *entry.sent);
+  return entry.without ? text + "; " + sent : sent;
 }
 
 static std::string printPeak(const Explanation &explanation) {

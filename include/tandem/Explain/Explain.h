@@ -180,7 +180,9 @@ struct PeakEntry {
   /// The plan that makes them again where they are read in the backward pass,
   /// or changes their form again in each pass, and is the same otherwise.
   std::optional<Choice> without;
-  /// Why there is none, in a few words.
+  /// The plan that has them wait on the host instead.
+  std::optional<Choice> sent;
+  /// Why there is none of the first kind, in a few words.
   std::string whyHeld;
 };
 /// `stored`, `copy`, ...

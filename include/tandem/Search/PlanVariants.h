@@ -20,6 +20,10 @@
 
 namespace tandem::search {
 
+/// Whether the operator copies a value that waited on the host, where tensors
+/// take no bytes.
+bool isFetched(const cost::SearchProblem &problem, unsigned op);
+
 class PlanVariants {
 public:
   /// `plan`: a legal one, under the accounting `tandem`. All three have to
@@ -56,6 +60,9 @@ public:
   /// value have one source.
   std::vector<unsigned> makeAgain(const std::vector<unsigned> &tensors,
                                   bool isDeep) const;
+  /// The signatures with which readers take those of the tensors from the host
+  /// that may wait there.
+  std::vector<unsigned> send(const std::vector<unsigned> &tensors) const;
 
   /// The best plan of these signatures, with new stages and copies.
   Divided divide(const std::vector<unsigned> &signatures) const;

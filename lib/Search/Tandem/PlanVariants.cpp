@@ -151,12 +151,45 @@ PlanVariants::keepStages(const std::vector<unsigned> &signatures) {
   return plan;
 }
 
-/// The first source of the value that is made again; 0 without one.
-static uint8_t getAgain(const SourceValue &value) {
+bool tandem::search::isFetched(const SearchProblem &problem, unsigned op) {
+  const Operator &copy = problem.operators[op];
+  return copy.isAgain && copy.operands.size() == 1 &&
+         problem.tensors[copy.operands.front()].elementBytes == 0;
+}
+
+/// The first source of the value that is made again, or that waits on the host;
+/// 0 without one.
+static uint8_t getSource(const SearchProblem &problem, const SourceValue &value,
+                         bool isFromHost) {
   for (uint8_t source = 1; source < value.makers.size(); ++source)
-    if (!value.makers[source].empty())
+    if (!value.makers[source].empty() &&
+        isFetched(problem, value.makers[source].front()) == isFromHost)
       return source;
   return 0;
+}
+
+/// The values of which a saved tensor is one of these.
+static std::vector<unsigned> listSaved(const Sources &sources,
+                                       const std::vector<unsigned> &tensors) {
+  std::vector<unsigned> found;
+  for (unsigned value = 0; value < sources.getValues().size(); ++value)
+    if (std::ranges::any_of(sources.getValues()[value].saved, [&](unsigned t) {
+          return std::ranges::count(tensors, t) > 0;
+        }))
+      found.push_back(value);
+  return found;
+}
+
+std::vector<unsigned>
+PlanVariants::send(const std::vector<unsigned> &tensors) const {
+  Sources sources(estimate->facts, estimate->table);
+  std::vector<unsigned> signatures = estimate->plan.signatures;
+  SourceChoice choice = sources.read(signatures);
+  for (unsigned value : listSaved(sources, tensors))
+    choice[value] = getSource(estimate->facts.problem,
+                              sources.getValues()[value], /*isFromHost=*/true);
+  sources.write(choice, signatures);
+  return signatures;
 }
 
 /// The values that clones read which make `value`, and that nobody else reads.
@@ -175,20 +208,17 @@ std::vector<unsigned>
 PlanVariants::makeAgain(const std::vector<unsigned> &tensors,
                         bool isDeep) const {
   Sources sources(estimate->facts, estimate->table);
-  std::vector<unsigned> signatures = estimate->plan.signatures, changed;
+  std::vector<unsigned> signatures = estimate->plan.signatures,
+                        changed = listSaved(sources, tensors);
   SourceChoice choice = sources.read(signatures);
   std::vector<unsigned> numSaved = sources.countSaved(signatures);
-  for (unsigned value = 0; value < choice.size(); ++value)
-    if (std::ranges::any_of(sources.getValues()[value].saved, [&](unsigned t) {
-          return std::ranges::count(tensors, t) > 0;
-        }))
-      changed.push_back(value);
   while (!changed.empty()) {
     unsigned value = changed.back();
     changed.pop_back();
     if (choice[value] != 0)
       continue;
-    choice[value] = getAgain(sources.getValues()[value]);
+    choice[value] = getSource(estimate->facts.problem,
+                              sources.getValues()[value], /*isFromHost=*/false);
     if (isDeep && choice[value] != 0)
       for (unsigned read :
            listHeldForIt(sources, value, choice[value], numSaved))
