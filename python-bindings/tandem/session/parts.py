@@ -32,8 +32,9 @@ def stored_pins(module, programs):
             if forms:
                 pins.setdefault((argument.name, "forms"), Pin(glob, forms))
             if program.is_on_host(argument):
-                named = ("parameter:" if argument.role == "parameter" else "") + glob
-                pins.setdefault((argument.name, "host"), Pin(named, (), host=True))
+                # The compiler takes parameters apart behind the place where it puts them on the host.
+                named = f"parameter:{_glob(_whole_name(argument))}" if argument.role == "parameter" else glob
+                pins.setdefault((named, "host"), Pin(named, (), host=True))
     return list(pins.values())
 
 
