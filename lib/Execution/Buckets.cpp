@@ -13,6 +13,7 @@
 #include "tandem_rt/pinned.h"
 #include <algorithm>
 #include <map>
+#include <set>
 
 using namespace mlir;
 
@@ -126,24 +127,40 @@ std::optional<BucketChoice> chooseBucket(int64_t all, BucketSearch::Weigh weigh,
 // Programs
 //===----------------------------------------------------------------------===//
 
-/// What is copied for one stage, from arguments on the host.
-static int64_t countLargestBucket(const rt::Program &program,
-                                  const rt::RankProgram &own) {
-  std::map<int32_t, int64_t> bytes;
-  int64_t most = 0;
+static bool isOnHost(const rt::Program &program, const rt::BufferRef &buffer) {
+  return buffer.space == rt::Space::Argument &&
+         rt::isPinned(program, program.arguments[buffer.index].memorySpace);
+}
+
+/// What is copied for two stages that follow each other, from arguments on the
+/// host that they write: passes that only read parameters have no buckets. Runs
+/// of actions share their numbers of stages.
+static int64_t countBuckets(const rt::Program &program,
+                            const rt::RankProgram &own) {
+  std::set<std::pair<int32_t, uint32_t>> written;
+  std::map<int32_t, std::map<uint32_t, int64_t>> fetched;
   for (const rt::Command *command : own.listing())
-    if (auto *copy = std::get_if<rt::Copy>(&command->operation);
-        copy && copy->source.space == rt::Space::Argument &&
-        rt::isPinned(program,
-                     program.arguments[copy->source.index].memorySpace))
-      most = std::max(most, bytes[command->stage] += copy->source.bytes);
+    if (auto *copy = std::get_if<rt::Copy>(&command->operation)) {
+      if (isOnHost(program, copy->destination))
+        written.insert({command->stage, copy->destination.index});
+      if (isOnHost(program, copy->source))
+        fetched[command->stage][copy->source.index] = copy->source.bytes;
+    }
+  int64_t most = 0, before = 0;
+  for (const auto &[stage, arguments] : fetched) {
+    int64_t bytes = 0;
+    for (auto [argument, size] : arguments)
+      bytes += written.count({stage, argument}) ? size : 0;
+    most = std::max(most, before + bytes);
+    before = bytes > 0 ? bytes : before;
+  }
   return most;
 }
 
-int64_t countLargestBucket(const rt::Program &program) {
+int64_t countBuckets(const rt::Program &program) {
   int64_t most = 0;
   for (const rt::RankProgram &own : program.rankPrograms)
-    most = std::max(most, countLargestBucket(program, own));
+    most = std::max(most, countBuckets(program, own));
   return most;
 }
 

@@ -53,8 +53,9 @@ chooseBucket(int64_t all,
              llvm::function_ref<mlir::LogicalResult(BucketTrial &)> weigh,
              llvm::function_ref<bool()> ends);
 
-/// The bytes that the largest bucket of a Program's rank copies to the device.
-int64_t countLargestBucket(const rt::Program &program);
+/// The bytes that two buckets, one after the other, of a Program's rank copy to
+/// the device, the most of all.
+int64_t countBuckets(const rt::Program &program);
 
 } // namespace tandem
 

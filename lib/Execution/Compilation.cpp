@@ -243,12 +243,12 @@ LogicalResult Compilation::runPlan(const Stage &stage) {
     recompute.isOfOther = exchange.result->isOfOther;
     repeats.smallest = exchange.result->smallestPeak;
     if (repeats.count > 0 && !isCancelled())
-      error =
-          repeats.excess + ", and no plan was found that holds less: " + error;
+      error = describeRepeat();
     return failure();
   }
   PlanResult &found = *exchange.result;
   repeats.peak = found.peak;
+  repeats.cost = found.cost;
   repeats.sent = countSent(module->lookupSymbol<func::FuncOp>("step"));
   // Of the Program, whatever its plan is held to.
   if (repeats.limit > 0 && !pipe)
@@ -266,8 +266,8 @@ LogicalResult Compilation::runPlan(const Stage &stage) {
 LogicalResult Compilation::runStage(const Stage &stage) {
   StageTimer timer(result, stage.name);
   tell(stage.name);
-  if (stage.name == "schedule")
-    chooseBucket();
+  if (stage.name == "schedule" && failed(chooseBucket()))
+    return failure();
   if (failed(stage.name == "plan" ? runPlan(stage) : runPasses(stage)))
     return fail("stage " + stage.name + " failed");
   keepIR(stage.name);
@@ -412,13 +412,17 @@ LogicalResult Compilation::weighBucket(ModuleOp duplexed, BucketTrial &trial) {
 /// In front of the stage schedule. What a trial reports the stage will report,
 /// too. Orders that a search weighs have the size of the first one; that which
 /// it takes has one of its own.
-void Compilation::chooseBucket() {
-  if (options.bucket >= 0 || !options.triesSizes || unordered.isWeighed)
-    return;
-  bucket.reset();
+LogicalResult Compilation::chooseBucket() {
   int64_t stored = countStored(*module);
+  if (options.bucket >= 0 && stored == 0)
+    return fail("bucket is " + Twine(options.bucket) +
+                ", but nothing that is updated lies on the host, expected a "
+                "pin ':host', or no bucket");
+  if (options.bucket >= 0 || !options.triesSizes || unordered.isWeighed)
+    return success();
+  bucket.reset();
   if (stored == 0)
-    return;
+    return success();
   ScopedDiagnosticHandler silent(context.get(),
                                  [](Diagnostic &) { return success(); });
   std::string before = error;
@@ -430,6 +434,7 @@ void Compilation::chooseBucket() {
   error = before;
   ofStages.bucket = bucket ? bucket->best.bytes : -1;
   ofStages.largestFirst = bucket && bucket->best.largestFirst;
+  return success();
 }
 
 void Compilation::tellBucket() {
@@ -504,6 +509,17 @@ bool Compilation::make(std::string_view text, std::string_view name) {
   const Stage *first = from ? from + 1 : getStages().begin();
   if (failed(keepSource(first)))
     return false;
+  if (!complete(first)) {
+    if (recompute.lacksMemory)
+      error += recompute.remedy;
+    return false;
+  }
+  tryWithout();
+  return true;
+}
+
+/// Plans again, with more that may be chosen of, until a Program fits.
+bool Compilation::complete(const Stage *first) {
   for (FailureOr<bool> isDone = compileFrom(first); failed(isDone) || !*isDone;
        isDone = compileFrom(first)) {
     if (failed(isDone) && !offerAgain()) {

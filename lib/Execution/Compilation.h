@@ -45,8 +45,19 @@ struct Recompute {
   mlir::OwningOpRef<mlir::ModuleOp> other;
   /// Whether the plan stage found no plan that fits, or had a file of `other`.
   bool lacksMemory = false, isOfOther = false;
-  /// The error without the offer, once it was made.
+  /// What is said where no offer helps: the error without one, once it was
+  /// made, or else that of the first one.
   std::string error;
+  /// Whether values may wait on the host that no pin sends there, so that less
+  /// may be offered.
+  bool mayWithdraw = false;
+  /// The pins that stages read, and those that would put states on the host,
+  /// until they are tried.
+  std::vector<std::string> pins, statePins;
+  /// What users that allow nothing on the host may do; may be empty.
+  std::string remedy;
+  /// The most bytes of its host that a rank may take for values of the step.
+  int64_t hostMemory = 0;
 };
 
 /// What is needed to plan a step again.
@@ -61,6 +72,8 @@ struct Repeats {
   /// What the Program before held, and by how much the plan's limit was lowered
   /// for this one; B.
   int64_t heldBefore = 0, lowered = 0;
+  /// Of the plan, in s.
+  double cost = 0;
   /// Of the smallest plan that was found where none fits, B.
   int64_t smallest = 0;
   /// How many pins were tried, and the error before the first one.
@@ -140,7 +153,7 @@ private:
   int64_t countExcess(const EmittedProgram &emitted,
                       llvm::ArrayRef<int64_t> limits) const;
   mlir::LogicalResult weighBucket(mlir::ModuleOp duplexed, BucketTrial &trial);
-  void chooseBucket();
+  mlir::LogicalResult chooseBucket();
   void tellBucket();
   mlir::FailureOr<SimulationReport> simulate();
   mlir::FailureOr<bool> searchOrder();
@@ -168,7 +181,12 @@ private:
   bool hasMemoryLimit() const;
   bool isGiven() const;
   mlir::LogicalResult keepSource(const Stage *first);
+  std::string offerMore();
   bool offerAgain();
+  void offer(const std::string &remark);
+  std::string withdraw();
+  bool complete(const Stage *first);
+  void tryWithout();
   mlir::ModuleOp getOtherOffer();
   void keepStep();
   mlir::FailureOr<bool> fits();
@@ -184,6 +202,7 @@ private:
   int64_t getNextLimit();
   std::string describeHeld() const;
   std::string describeBuckets() const;
+  std::string describeRepeat() const;
   void keepIR(llvm::StringRef stage);
   std::string getPlace(mlir::Location location) const;
   void diagnose(mlir::Diagnostic &diagnostic);

@@ -10,6 +10,7 @@
 #include "tandem/Dialect/SPMD/Host.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 #include "tandem/Support/ByteSize.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 
@@ -36,6 +37,7 @@ bool Compilation::isGiven() const {
 
 LogicalResult Compilation::keepSource(const Stage *first) {
   auto step = module->lookupSymbol<func::FuncOp>("step");
+  recompute.pins = ofStages.pins;
   if (first->name != "import" || !step)
     return success();
   error = findMissingPin(options);
@@ -48,6 +50,13 @@ LogicalResult Compilation::keepSource(const Stage *first) {
   });
   if (hasMemoryLimit() || isGiven())
     recompute.step = module->clone();
+  recompute.hostMemory = ofStages.hostMemory;
+  recompute.remedy = isGiven() ? "" : suggestHost(options, step);
+  if (ofStages.hostMemory <= 0 || isGiven())
+    return success(error.empty());
+  recompute.mayWithdraw = llvm::none_of(
+      options.pins, [&](StringRef pin) { return asksToSend(step, pin); });
+  recompute.statePins = listStatePins(step);
   return success(error.empty());
 }
 
@@ -68,28 +77,88 @@ ModuleOp Compilation::getOtherOffer() {
   return isMade ? recompute.other.get() : ModuleOp();
 }
 
-/// After an error, with an offer to make values again where no plan fits
-/// without; with or without, as the step has it that a file has a plan of.
-/// False if it is of no use.
-bool Compilation::offerAgain() {
-  // A plan that is given stays as it is.
-  recompute.lacksMemory &= options.planFile.empty() && !ofStages.recompute;
-  if (!recompute.step || isCancelled() ||
-      !(recompute.lacksMemory || recompute.isOfOther))
-    return false;
+/// From here on nothing waits on the host; says so.
+std::string Compilation::withdraw() {
+  recompute.mayWithdraw = false;
+  ofStages.hostMemory = 0;
+  return "no value waits on the host";
+}
+
+/// Where no plan fits, one thing more that the next one may do; says which.
+/// Empty: there is none.
+std::string Compilation::offerMore() {
+  if (!ofStages.recompute) {
+    ofStages.recompute = true;
+    return "no plan fits that holds all that is saved: the backward pass may "
+           "make values again";
+  }
+  recompute.error = recompute.error.empty() ? error : recompute.error;
+  if (recompute.mayWithdraw)
+    return "no Program fits that sends values to the host: " + withdraw();
+  std::vector<std::string> pins = std::exchange(recompute.statePins, {});
+  if (pins.empty())
+    return "";
+  recompute.mayWithdraw = false;
+  ofStages.hostMemory = recompute.hostMemory;
+  llvm::append_range(recompute.pins, pins);
+  ofStages.pins = recompute.pins;
+  return "no plan fits that holds the states of the optimizer: they lie on the "
+         "host, as with the pins '" +
+         llvm::join(pins, "', '") + "'";
+}
+
+/// The step as it was in front of the stage import.
+void Compilation::offer(const std::string &remark) {
   error.clear();
   module = recompute.step->clone();
   recompute.other = nullptr;
+  recompute.lacksMemory = recompute.isOfOther = false;
   repeats = Repeats();
   ofStages.memory = getFirstLimit();
-  ofStages.recompute = !ofStages.recompute;
   result.ir.clear();
   result.remarks.clear();
-  if (recompute.lacksMemory)
-    result.remarks.push_back("remark: no plan fits that holds all that is "
-                             "saved: the backward pass may make values again");
-  recompute.lacksMemory = recompute.isOfOther = false;
+  if (!remark.empty())
+    result.remarks.push_back("remark: " + remark);
+}
+
+/// After an error, with an offer of more where no plan fits; with or without
+/// one to make values again, as the step has it that a file has a plan of.
+/// False if it is of no use.
+bool Compilation::offerAgain() {
+  // A plan that is given stays as it is.
+  recompute.lacksMemory &= options.planFile.empty();
+  if (!recompute.step || isCancelled() ||
+      !(recompute.lacksMemory || recompute.isOfOther))
+    return false;
+  std::string remark;
+  ofStages.pins = recompute.pins;
+  if (recompute.isOfOther)
+    ofStages.recompute = !ofStages.recompute;
+  else if (remark = offerMore(); remark.empty())
+    return false;
+  offer(remark);
   return true;
+}
+
+/// The search for a plan that may send values to the host finds another one,
+/// and not always a better one: the faster of both is taken.
+void Compilation::tryWithout() {
+  if (!recompute.mayWithdraw || !recompute.step || !ofStages.recompute ||
+      isCancelled())
+    return;
+  CompiledProgram sent = result;
+  double seconds = repeats.cost;
+  ofStages.pins = recompute.pins;
+  recompute.statePins.clear();
+  offer(
+      "plans that send values to the host are slower than what fits without: " +
+      withdraw());
+  bool isMade = complete(findStage("import"));
+  error.clear();
+  if (isMade && repeats.cost < seconds)
+    return;
+  sent.seconds = result.seconds;
+  result = std::move(sent);
 }
 
 //===----------------------------------------------------------------------===//
@@ -178,8 +247,10 @@ FailureOr<bool> Compilation::fits() {
 /// that is sent falls as the limit asks.
 FailureOr<bool> Compilation::sendLess(const HostExcess &excess) {
   if (!repeats.step || repeats.count >= kMaxRepeats || repeats.sent == 0 ||
-      excess.sent <= excess.bytes)
+      excess.sent <= excess.bytes) {
+    recompute.lacksMemory = true;
     return fail(excess.why);
+  }
   double share = double(excess.sent - excess.bytes) / double(excess.sent);
   auto bytes = int64_t(share * double(repeats.sent));
   setInteger(*repeats.step, spmd::kSentLimitAttrName, bytes);
@@ -200,7 +271,7 @@ FailureOr<bool> Compilation::planLess() {
 
 /// Where it is the buckets of updates on the host that do not fit, one line.
 std::string Compilation::describeBuckets() const {
-  int64_t bytes = 2 * countLargestBucket(program),
+  int64_t bytes = countBuckets(program),
           room = repeats.limit - (repeats.held - bytes);
   if (bytes == 0 || room < 0)
     return "";
@@ -209,6 +280,16 @@ std::string Compilation::describeBuckets() const {
          " are free beside what else it holds: expected a bucket of at most " +
          printByteSize(room / 2) + ", or memory of at least " +
          printByteSize(repeats.held);
+}
+
+/// Where the step that was planned again has no plan: `error` says of which
+/// limit.
+std::string Compilation::describeRepeat() const {
+  std::string line = describeBuckets();
+  return !line.empty() ? line
+                       : repeats.excess + "; planned again for at most " +
+                             printByteSize(ofStages.memory) +
+                             ", as its plan holds less than it: " + error;
 }
 
 /// Where an offer to make values again is of no use, this is what is said.
@@ -292,14 +373,15 @@ bool Compilation::planPinned() {
   if (repeats.numPinned == 0)
     repeats.error = error;
   size_t number = repeats.numPinned++,
-         size = ofStages.hostMemory >= 0 ? std::size(kPins) : 1;
+         size = ofStages.hostMemory > 0 ? std::size(kPins) : 1;
   if (number >= size || isCancelled()) {
     error = repeats.error;
+    recompute.lacksMemory = true;
     return false;
   }
   error.clear();
   recompute.lacksMemory = false;
-  ofStages.pins = options.pins;
+  ofStages.pins = recompute.pins;
   ofStages.pins.push_back(kPins[number].str());
   ofStages.memory = std::numeric_limits<int64_t>::max();
   restart(("remark: no plan was found whose Program fits: planned again with "

@@ -14,6 +14,7 @@
 #include "tandem/Dialect/SPMD/Host.h"
 #include "tandem/Dialect/Sched/Sched.h"
 #include "tandem/Support/ByteSize.h"
+#include "tandem/Support/Glob.h"
 #include "tandem/Transforms/Plan/HostClaims.h"
 #include "tandem/Transforms/Plan/Plan.h"
 #include "tandem_rt/pinned.h"
@@ -54,6 +55,36 @@ void tandem::markStored(const CompileOptions &options, func::FuncOp step) {
   }
 }
 
+std::vector<std::string> tandem::listStatePins(func::FuncOp step) {
+  std::vector<std::string> pins;
+  for (unsigned i = 0; i < step.getNumArguments(); ++i) {
+    DictionaryAttr attributes = step.getArgAttrDict(i);
+    if (nn::getRole(attributes) != nn::Role::State)
+      continue;
+    auto [kind, parameter] = nn::getTensorName(attributes).split('.');
+    std::string pin =
+        makeGlob(kind) + (parameter.empty() ? "" : ".*") + ":host";
+    if (!asksToSend(step, pin) && !llvm::is_contained(pins, pin))
+      pins.push_back(pin);
+  }
+  return pins;
+}
+
+std::string tandem::suggestHost(const CompileOptions &options,
+                                func::FuncOp step) {
+  int64_t bytes = 0;
+  for (unsigned i = 0; i < step.getNumArguments(); ++i)
+    if (nn::getRole(step.getArgAttrDict(i)) == nn::Role::State)
+      bytes += getBytes(step.getArgument(i).getType());
+  // A cluster that is named says by its link whether it is allowed.
+  bool isAsked = options.hostMemory >= 0 || !options.cluster.empty() ||
+                 llvm::any_of(options.pins, asksHost);
+  if (isAsked || bytes == 0 || !findHostSpace(sched::getDevice(step)))
+    return "";
+  return ", or --host-memory: " + printByteSize(bytes) +
+         " of the states of all ranks may lie on hosts";
+}
+
 int64_t tandem::findHostLimit(const CompileOptions &options, func::FuncOp step,
                               std::string &error) {
   const Device &device = sched::getDevice(step);
@@ -64,9 +95,14 @@ int64_t tandem::findHostLimit(const CompileOptions &options, func::FuncOp step,
             "', which does not copy from the host: expected none";
   if (!canCopy)
     return 0;
+  auto asks = [&](StringRef pin) { return asksToSend(step, pin); };
+  if (auto pin = llvm::find_if(options.pins, asks);
+      options.hostMemory == 0 && pin != options.pins.end())
+    error = "pin '" + *pin +
+            "' has values wait on the host, but the host memory is limited to "
+            "0: expected more, or no such pin";
   if (options.hostMemory >= 0)
     return options.hostMemory;
-  auto asks = [&](StringRef pin) { return asksToSend(step, pin); };
   return llvm::any_of(options.pins, asks) || hasHostLink(options.cluster) ||
                  readHostClaims(options.planFile).sendsValues ||
                  readHostClaims(options.start).sendsValues

@@ -24,6 +24,15 @@ int64_t findHostLimit(const CompileOptions &options, mlir::func::FuncOp step,
 /// the options say so by pins, or a plan file that they name.
 void markStored(const CompileOptions &options, mlir::func::FuncOp step);
 
+/// Pins that put all states of the optimizer on the host, such as
+/// `exp_avg.*:host`; nothing where a parameter has such a name.
+std::vector<std::string> listStatePins(mlir::func::FuncOp step);
+
+/// What else may be done where memory does not suffice, behind an error: allow
+/// states of the optimizer on the host. Empty, if it is allowed, or the device
+/// does not copy from there, or the step has none.
+std::string suggestHost(const CompileOptions &options, mlir::func::FuncOp step);
+
 /// One line, if a plan to start from has a pin of such parameters that the
 /// options have not; else nothing.
 std::string findMissingPin(const CompileOptions &options);

@@ -168,6 +168,10 @@ def test_what_does_not_work_is_said():
         tandem.CompileError, match=r"'parameter:none\*' matches no parameter; close names are '0"
     ):
         compiled(pins=[tandem.pin("parameter:none*", "host")])
+    with pytest.raises(
+        tandem.CompileError, match=r"bucket is 65536, but nothing that is updated lies on the host"
+    ):
+        compiled(bucket="64KiB")
 
 
 def stages_of(step):
@@ -187,6 +191,11 @@ def test_the_predicted_step_chooses_the_bucket():
     for batch in batches:
         loss = step(batch)
         assert [other(batch) for other in others] == [loss, loss]
+    # Evaluations update nothing, and a batch of another size has the same bucket.
+    half = tuple(value[:4] for value in batches[0])
+    for run in (lambda each: each.evaluate(batches[0]), lambda each: each(half)):
+        first, second, third = map(run, (step, *others))
+        assert first == second == third
     for other in others:
         assert_same(step, other)
 
@@ -209,6 +218,54 @@ def test_a_bucket_that_is_larger_than_what_is_free_is_said():
         match=r"the bucket of 'exp_avg.*weight' on the host takes .* are free beside",
     ):
         compiled(**ON_HOST, memory=held - 512, search="tandem")
+
+
+class Packed(nn.Module):
+    """Query, key and value by one projection, which the compiler takes apart."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(8, 24), nn.Linear(8, 8)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).chunk(3, dim=-1)
+        return self.out(torch.tanh(q * k) + v)
+
+
+def test_packed_parameters_on_the_host_are_evaluated():
+    batches = [(normal(8, 8), normal(8, 8)) for _ in range(3)]
+    steps = []
+    for pins in (STORED, {}):
+        torch.manual_seed(0)
+        model = Packed().double()
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+        steps.append(tandem.compile(model, mse, optimizer, batches[0], **pins))
+    assert len([a for a in steps[0].program.arguments if a.part]) > 0
+    for run in (
+        lambda step: step(batches[0]),
+        lambda step: step.evaluate(batches[1]),
+        lambda step: step(tuple(part[:4] for part in batches[2])),
+    ):
+        first, second = map(run, steps)
+        assert first == second
+    assert_same(*steps)
+
+
+PRESET_HOW = {
+    "one": {},
+    "zero": HOW["zero"],
+    "pipeline": HOW["pipeline"],
+}
+
+
+@pytest.mark.parametrize("how", PRESET_HOW)
+def test_plan_files_of_presets_keep_the_pins(how, tmp_path):
+    file = tmp_path / "step.plan"
+    step, batches = compiled(**PRESET_HOW[how], **STORED)
+    file.write_text(step.compiled.plan)
+    again, _ = compiled(plan=str(file))
+    assert again.program.pinned_bytes(0) == step.program.pinned_bytes(0) > 0
+    assert again(batches[0]) == step(batches[0])
 
 
 def test_a_plan_to_start_from_says_what_it_stores(tmp_path):

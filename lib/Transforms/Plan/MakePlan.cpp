@@ -179,6 +179,7 @@ LogicalResult MakePlanPass::write(const StepGraph &graph,
   std::string &text = options->exchange.result->text;
   text = printPlan(graph, decisions);
   options->exchange.result->peak = decisions.peak;
+  options->exchange.result->cost = decisions.cost;
   const std::string &output = options->output;
   if (output.empty())
     return success();

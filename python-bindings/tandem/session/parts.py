@@ -33,7 +33,11 @@ def stored_pins(module, programs):
                 pins.setdefault((argument.name, "forms"), Pin(glob, forms))
             if program.is_on_host(argument):
                 # The compiler takes parameters apart behind the place where it puts them on the host.
-                named = f"parameter:{_glob(_whole_name(argument))}" if argument.role == "parameter" else glob
+                named = (
+                    f"parameter:{_glob(_whole_name(argument))}"
+                    if argument.role == "parameter"
+                    else glob
+                )
                 pins.setdefault((named, "host"), Pin(named, (), host=True))
     return list(pins.values())
 

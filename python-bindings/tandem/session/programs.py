@@ -463,7 +463,7 @@ class Programs:
             dict(mesh=mesh, pins=stored_pins(module, stored)),
         )
         options["stored_parts"] = stored_parts(stored)
-        kept = ("device", "architecture", "memory", "host_memory", "bucket")
+        kept = ("device", "architecture", "memory", "host_memory")
         options |= {name: planner[name] for name in kept}
         with section_options(self._plan, module, stored, trains) as sections:
             if sections:
@@ -475,6 +475,8 @@ class Programs:
             options |= dict(plan=last[0], micro=last[1])
             if trains:
                 options["recompute"] = planner["recompute"]
+                if any(pin.host for pin in options["pins"]):
+                    options["bucket"] = planner["bucket"]
                 options.setdefault("accumulate", planner["accumulate"])
             return make(module, **options)
 

@@ -60,6 +60,8 @@ struct PlanResult {
   std::string text;
   /// What a device holds of it at its peak, in bytes; 0 without a price.
   int64_t peak = 0;
+  /// Of a step, in s; 0 without a price.
+  double cost = 0;
   /// Why it is as it is, for people and as JSON (tandem/Explain/Explain.h).
   std::string explanation, explanationJson;
   /// Whether no plan was found since none fits into the memory.
