@@ -457,15 +457,34 @@ void GroupBuilder::separateViews() {
 /// where it is made, not where a view of it is read: what waited for its reader
 /// would be held beside what it is made of.
 int GroupBuilder::getPlace(const Group &group) const {
-  auto isView = [](Operation *op) { return op->hasTrait<nn::Rearrangement>(); };
-  bool isMadeAgain = llvm::all_of(
-      group.ops, [&](Operation *op) { return nn::isAgain(op) || isView(op); });
-  auto made = llvm::find_if_not(llvm::reverse(group.ops), isView);
-  bool isAtMade = isMadeAgain && made != group.ops.rend();
-  std::optional<nn::PassKind> pass = nn::getPass(group.ops.front());
-  auto last = llvm::find_if(llvm::reverse(group.ops), [&](Operation *op) {
-    return nn::getPass(op) == pass;
+  // What nothing but the end of the block reads: the statistics of a batch
+  // normalization that runs again, say, which stand behind all else.
+  SmallVector<Operation *> ops(group.ops.begin(), group.ops.end());
+  llvm::sort(ops, [&](Operation *a, Operation *b) {
+    return position.lookup(a) > position.lookup(b);
   });
+  llvm::SmallPtrSet<Operation *, 8> returned;
+  for (Operation *op : ops)
+    if (llvm::all_of(op->getUsers(), [&](Operation *user) {
+          return user->hasTrait<OpTrait::IsTerminator>() ||
+                 returned.contains(user);
+        }))
+      returned.insert(op);
+  auto isBeside = [&](Operation *op) {
+    return op->hasTrait<nn::Rearrangement>() || returned.contains(op);
+  };
+  bool isMadeAgain = llvm::all_of(group.ops, [&](Operation *op) {
+    return nn::isAgain(op) || isBeside(op);
+  });
+  auto *made = llvm::find_if_not(ops, isBeside);
+  bool isAtMade = isMadeAgain && made != ops.end();
+  std::optional<nn::PassKind> pass = nn::getPass(group.ops.front());
+  auto isOfPass = [&](Operation *op) { return nn::getPass(op) == pass; };
+  auto *last = llvm::find_if(ops, [&](Operation *op) {
+    return isOfPass(op) && !returned.contains(op);
+  });
+  if (last == ops.end())
+    last = llvm::find_if(ops, isOfPass);
   return position.lookup(isAtMade ? *made : *last);
 }
 

@@ -36,6 +36,8 @@ public:
   }
   unsigned countKernels() const { return count(FusionGroup::Kind::Kernel); }
 
+  FusionGroup::Kind getFirstKind() const { return groups.front().kind; }
+
   /// Expects the results of the groups, run in their order, to be those of the
   /// function.
   void check(double tolerance);
@@ -407,6 +409,21 @@ TEST(Fusion, ReadersOfWhatIsMadeAgainHaveTheirTurn) {
     })");
   EXPECT_EQ(fused.count(FusionGroup::Kind::Library), 1u);
   fused.check(2e-2);
+}
+
+// As the statistics of a normalization do, whose kernel makes more than these.
+TEST(Fusion, WhatIsOnlyReturnedDoesNotDelayItsKernel) {
+  Fused fused(R"(
+    func.func @f(%a: tensor<6x8xf32>, %w: tensor<8x8xf32>) -> (tensor<6x8xf32>, tensor<6x8xf32>, tensor<6x8xf32>) {
+      %x = nn.exp %a : (tensor<6x8xf32>) -> tensor<6x8xf32>
+      %0 = nn.matmul %x, %w : (tensor<6x8xf32>, tensor<8x8xf32>) -> tensor<6x8xf32>
+      %1 = nn.matmul %a, %w : (tensor<6x8xf32>, tensor<8x8xf32>) -> tensor<6x8xf32>
+      %2 = nn.add %x, %x : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+      return %0, %1, %2 : tensor<6x8xf32>, tensor<6x8xf32>, tensor<6x8xf32>
+    })");
+  EXPECT_EQ(fused.countKernels(), 1u);
+  EXPECT_EQ(fused.getFirstKind(), FusionGroup::Kind::Kernel);
+  fused.check(1e-5);
 }
 
 // A product, a view and the terminator read what lies in memory.
