@@ -360,14 +360,16 @@ bool Compilation::planSmallest() {
 }
 
 /// Where all else is too large, a pin has all values made again, or sent to the
-/// host. Its plan has no limit, as the Program may hold less than it says.
+/// host. Its plan has no limit, as the Program may hold less than it says: so
+/// one has to be made, which is held to the limit.
 bool Compilation::planPinned() {
   static constexpr llvm::StringLiteral kPins[] = {"*:again", "*:host"};
   if (repeats.limit == 0)
     repeats.limit = options.memory;
   bool isTooLarge = recompute.lacksMemory && repeats.limit > 0 &&
                     (repeats.held > 0 || repeats.smallest > 0);
-  bool mayPin = isTooLarge && repeats.step && ofStages.recompute && !pipe;
+  bool mayPin = isTooLarge && repeats.step && ofStages.recompute && !pipe &&
+                options.stopAfter.empty();
   if (repeats.numPinned == 0 && !mayPin)
     return false;
   if (repeats.numPinned == 0)
