@@ -101,13 +101,17 @@ int64_t tandem::findHostLimit(const CompileOptions &options, func::FuncOp step,
     error = "pin '" + *pin +
             "' has values wait on the host, but the host memory is limited to "
             "0: expected more, or no such pin";
-  if (options.hostMemory >= 0)
-    return options.hostMemory;
-  return llvm::any_of(options.pins, asks) || hasHostLink(options.cluster) ||
-                 readHostClaims(options.planFile).sendsValues ||
-                 readHostClaims(options.start).sendsValues
-             ? std::numeric_limits<int64_t>::max()
-             : 0;
+  // A plan file says itself whether its step had the offer.
+  bool isOffered =
+      llvm::any_of(options.pins, asks) ||
+      (!options.planFile.empty()
+           ? readHostClaims(options.planFile).sendsValues
+           : options.hostMemory > 0 || hasHostLink(options.cluster) ||
+                 readHostClaims(options.start).sendsValues);
+  if (!isOffered)
+    return 0;
+  return options.hostMemory >= 0 ? options.hostMemory
+                                 : std::numeric_limits<int64_t>::max();
 }
 
 /// Of a rank, in memory of the host that is there for one step.
