@@ -200,7 +200,7 @@ def test_finds_the_operator_of_a_pipeline(bisect, plant, stage, before):
 
 def test_names_a_stage_that_those_behind_refuse(bisect, plant):
     """Nothing writes what is read."""
-    words = plant("lower", r"sched\.collective +all_reduce .*\n?.*loc\(.*\)\n", "")
+    words = plant("lower", r"sched\.gemm (.|\n)*?loc\(.*\)\n", "")
     status, lines = bisect(*words)
     assert status == 1
     expected = "bisect: lower differs first: the stages behind refuse it: "
