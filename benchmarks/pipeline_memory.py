@@ -288,7 +288,11 @@ def measure(step, points, microbatches, order, folder):
         ]
     )["text"]
     _, localized, lowered = re.split(r"(?m)^module attributes", text)
-    arenas = dict(re.findall(r"module @(\S+) attributes \{sched\.arena = (\d+)", lowered))
+    arenas = dict(
+        re.findall(
+            r"module @(\S+) attributes\s+\{(?:(?!module @)[\s\S])*?sched\.arena = (\d+)", lowered
+        )
+    )
     functions = read_functions(localized)
     actions = {name: Action(name, *functions[name], int(arena)) for name, arena in arenas.items()}
     listing = measure_process([BUILD / "bin/tandem-run", program, "--print"])["text"]
