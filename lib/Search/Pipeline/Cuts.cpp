@@ -44,6 +44,19 @@ double CutProblem::getTransfer(unsigned layer, unsigned border) const {
   return link ? link->latency + layers[layer].bytes / link->bandwidth : 0;
 }
 
+double CutProblem::getSum(unsigned section, unsigned begin,
+                          unsigned end) const {
+  double seconds = 0, bytes = 0;
+  for (unsigned i = begin; i < end; ++i) {
+    seconds += layers[i].sum;
+    if (layers[i].tied < static_cast<int>(begin))
+      bytes += layers[i].gradients;
+  }
+  const CutPoint &point = points[getPoint(section)];
+  return bytes > 0 ? seconds + point.latency + bytes / point.bandwidth
+                   : seconds;
+}
+
 orders::Partition tandem::pipeline::makePartition(const CutProblem &problem,
                                                   const Cut &cut) {
   orders::Partition partition;
@@ -56,13 +69,13 @@ orders::Partition tandem::pipeline::makePartition(const CutProblem &problem,
     unsigned kind = problem.points[section.point].kind;
     if (i > 0)
       partition.edges.push_back({i - 1, i, problem.getTransfer(layer - 1, i)});
+    section.sum = problem.getSum(i, layer, layer + cut[i]);
     for (unsigned end = layer + cut[i]; layer < end; ++layer) {
       const Layer &each = problem.layers[layer];
       section.forward += each.costs[kind].forward;
       section.input += each.costs[kind].input;
       section.weight += each.costs[kind].weight;
       section.activations += each.activations;
-      section.sum += each.sum;
     }
     partition.sections.push_back(section);
   }
@@ -106,9 +119,10 @@ double tandem::pipeline::getLowerBound(const CutProblem &problem) {
 // The price
 //===----------------------------------------------------------------------===//
 
-/// (m - 1) times the largest section, and all sections and transfers once. It
-/// stands for 1F1B, in which point i has up to p - i microbatches in flight.
-static void priceByEquation4(const CutProblem &problem,
+/// (m - 1) times the largest section, and all sections and transfers once;
+/// behind them, the longest sum of gradients. It stands for 1F1B, in which
+/// point i has up to p - i microbatches in flight.
+static void priceByEquations(const CutProblem &problem,
                              const orders::Partition &partition,
                              CutPrice &price) {
   double largest = 0;
@@ -116,6 +130,7 @@ static void priceByEquation4(const CutProblem &problem,
     const orders::Section &section = partition.sections[i];
     double own = section.forward + section.input + section.weight;
     largest = std::max(largest, own);
+    price.exposed = std::max(price.exposed, section.sum);
     price.seconds += own;
     price.held[i] = section.activations *
                     static_cast<double>(std::min<size_t>(
@@ -123,7 +138,7 @@ static void priceByEquation4(const CutProblem &problem,
   }
   for (const orders::Edge &edge : partition.edges)
     price.seconds += edge.seconds;
-  price.seconds += (problem.numMicrobatches - 1) * largest;
+  price.seconds += (problem.numMicrobatches - 1) * largest + price.exposed;
 }
 
 CutPrice tandem::pipeline::priceCut(const CutProblem &problem, const Cut &cut,
@@ -134,10 +149,11 @@ CutPrice tandem::pipeline::priceCut(const CutProblem &problem, const Cut &cut,
   if (order) {
     orders::Simulation simulation = orders::simulate(partition, *order);
     price.seconds = simulation.end;
+    price.exposed = simulation.end - simulation.makespan;
     for (size_t i = 0; i < price.held.size(); ++i)
       price.held[i] = simulation.points[i].peak;
   } else {
-    priceByEquation4(problem, partition, price);
+    priceByEquations(problem, partition, price);
   }
   unsigned layer = 0;
   for (unsigned i = 0; i < cut.size(); ++i)

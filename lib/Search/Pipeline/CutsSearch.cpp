@@ -8,12 +8,15 @@
 // Equation 4 weighs the largest section against sums. Dynamic programming over
 // the ends of sections keeps, for each end, all pairs of a largest section and
 // a sum of which none is worse in both: one of them leads to the optimum. What
-// cannot beat a known cut is dropped.
+// cannot beat a known cut is dropped. Equation 2 adds the longest sum of
+// gradients: the cut is sought again with all sums shorter than the longest one
+// of the cut before, until the rest alone costs more than the best cut.
 //
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Search/Pipeline/Cuts.h"
 #include <algorithm>
+#include <map>
 #include <tuple>
 
 using namespace tandem;
@@ -37,11 +40,15 @@ public:
     return section ? problem.getTransfer(begin - 1, section) : 0;
   }
   /// Whether its point could hold it, were it there alone: with one section of
-  /// each point, whether it does.
+  /// each point, whether it does. And whether its sum is below the limit.
   bool fits(unsigned section, unsigned begin, unsigned end) const;
+  void limitSums(double seconds);
 
 private:
   const CutProblem &problem;
+  double limit = kNever;
+  /// By the ring of a point, begin and end: seconds of the sum of gradients.
+  std::map<std::pair<double, double>, std::vector<double>> sums;
   unsigned numLayers;
   /// By section: the kind of its point, and its microbatches in flight.
   std::vector<unsigned> kinds, inFlight;
@@ -50,8 +57,8 @@ private:
   std::vector<double> weights, activations;
 };
 
-/// The exact cut by equation 4, with as many microbatches as a point has
-/// sections of them.
+/// The exact cut by equation 4 of those with sums below a limit, with as many
+/// microbatches as a point has sections of them.
 class Chooser {
 public:
   Chooser(const CutProblem &problem, const std::optional<orders::Order> &order,
@@ -60,7 +67,9 @@ public:
         factor(double(problem.numMicrobatches) * problem.sectionsPerPoint - 1),
         deadline(deadline), number(problem.getNumSections()) {}
   /// Empty if no cut fits, or none was found before the deadline.
-  Cut run();
+  Cut run(double limit);
+  /// Of the last cut.
+  double cost = 0;
   bool isLate = false;
 
 private:
@@ -164,9 +173,27 @@ Sections::Sections(const CutProblem &problem,
 }
 
 bool Sections::fits(unsigned section, unsigned begin, unsigned end) const {
-  return weights[end] - weights[begin] +
-             inFlight[section] * (activations[end] - activations[begin]) <=
-         problem.points[problem.getPoint(section)].memory;
+  const CutPoint &point = problem.points[problem.getPoint(section)];
+  if (weights[end] - weights[begin] +
+          inFlight[section] * (activations[end] - activations[begin]) >
+      point.memory)
+    return false;
+  return limit == kNever ||
+         sums.at({point.latency,
+                  point.bandwidth})[begin * (numLayers + 1) + end] < limit;
+}
+
+void Sections::limitSums(double seconds) {
+  limit = seconds;
+  for (unsigned i = 0; limit < kNever && i < problem.getNumSections(); ++i) {
+    const CutPoint &point = problem.points[problem.getPoint(i)];
+    std::vector<double> &of = sums[{point.latency, point.bandwidth}];
+    if (!of.empty())
+      continue;
+    for (unsigned begin = 0; begin <= numLayers; ++begin)
+      for (unsigned end = 0; end <= numLayers; ++end)
+        of.push_back(problem.getSum(i, begin, end));
+  }
 }
 
 /// Backwards, without a word on the largest section.
@@ -238,8 +265,9 @@ void Chooser::extend(unsigned section, unsigned end) {
   }
 }
 
-Cut Chooser::run() {
+Cut Chooser::run(double limit) {
   unsigned layers = sections.getNumLayers();
+  sections.limitSums(limit);
   findRests();
   // What rounds up must not drop the cut itself.
   constexpr double kRounding = 1 + 1e-12;
@@ -261,6 +289,7 @@ Cut Chooser::run() {
       [&](const State &a, const State &b) { return getCost(a) < getCost(b); });
   Cut cut(number);
   State state = *best;
+  cost = getCost(state);
   for (unsigned section = number, end = layers; section-- > 0;) {
     cut[section] = end - state.begin;
     end = state.begin;
@@ -331,6 +360,21 @@ void Mover::improve(bool isEnough) {
     ;
 }
 
+/// The cut by equation 4, and those with shorter sums, of which one is the best
+/// by equation 2.
+static void attemptByEquations(const CutProblem &problem, Chooser &chooser,
+                               Mover &mover, Cut cut) {
+  double best = kNever;
+  while (!cut.empty() && chooser.cost < best) {
+    double longest = 0;
+    for (const orders::Section &section : makePartition(problem, cut).sections)
+      longest = std::max(longest, section.sum);
+    mover.attempt(cut);
+    best = std::min(best, chooser.cost + longest);
+    cut = longest > 0 ? chooser.run(longest) : Cut();
+  }
+}
+
 /// As equal numbers of layers as can be.
 static Cut getEqual(const CutProblem &problem) {
   auto layers = static_cast<unsigned>(problem.layers.size());
@@ -359,8 +403,8 @@ CutResult tandem::pipeline::searchCut(const CutProblem &problem,
     return result;
   Chooser chooser(problem, order, deadline);
   Mover mover(problem, order, deadline);
-  Cut found = chooser.run();
-  mover.attempt(found);
+  Cut found = chooser.run(kNever);
+  attemptByEquations(problem, chooser, mover, found);
   // Where it finds none, a section alone is too much in every cut.
   bool isProven = (!isSimulated || found.empty()) && !chooser.isLate;
   if (!isProven || !mover.fits())

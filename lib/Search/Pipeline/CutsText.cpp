@@ -34,10 +34,14 @@ static std::string printLayer(const CutProblem &problem, unsigned number) {
             printPair("F", cost.forward) + printPair("I", cost.input) +
             printPair("W", cost.weight) + "\n";
   }
-  text += "layer " + std::to_string(number) +
-          printPair("weights", layer.weights) +
+  text += "layer " + std::to_string(number);
+  if (layer.tied >= 0)
+    text += " tied " + std::to_string(layer.tied);
+  text += printPair("weights", layer.weights) +
           printPair("activations", layer.activations) +
-          printPair("sum", layer.sum) + printPair("bytes", layer.bytes) + "\n";
+          printPair("sum", layer.sum) +
+          printPair("gradients", layer.gradients) +
+          printPair("bytes", layer.bytes) + "\n";
   if (layer.comm.empty())
     return text;
   text += "cut " + std::to_string(number);
@@ -59,6 +63,9 @@ std::string tandem::pipeline::print(const CutProblem &problem) {
     text += "point " + std::to_string(i) + " kind " + problem.kinds[point.kind];
     if (point.memory < kUnlimited)
       text += printPair("memory", point.memory);
+    text += printPair("latency", point.latency);
+    if (point.bandwidth < kUnlimited)
+      text += printPair("bandwidth", point.bandwidth);
     text += "\n";
   }
   for (const CutLink &link : problem.links) {
@@ -128,7 +135,11 @@ void CutReader::readPoint() {
   words.takeNext(problem.points.size(), "point");
   CutPoint point;
   point.kind = takeKind();
-  words.takeFields({{"memory", &point.memory}});
+  words.takeFields({{"memory", &point.memory},
+                    {"latency", &point.latency},
+                    {"bandwidth", &point.bandwidth}});
+  if (point.bandwidth <= 0)
+    words.fail("found a point without bandwidth, expected some");
   problem.points.push_back(point);
 }
 
@@ -155,6 +166,9 @@ void CutReader::readLayer() {
   if (!layer)
     return;
   bool namesKind = words.peek() == "kind";
+  if (!namesKind && words.takeIf("tied"))
+    layer->tied = static_cast<int>(words.takeIndex(
+        layer - problem.layers.data(), "layers in front of it"));
   // A cost without a kind is that of all kinds.
   size_t first = namesKind ? takeKind() : 0;
   size_t end = namesKind ? first + 1 : problem.kinds.size();
@@ -165,6 +179,7 @@ void CutReader::readLayer() {
                                  {"weights", &layer->weights},
                                  {"activations", &layer->activations},
                                  {"sum", &layer->sum},
+                                 {"gradients", &layer->gradients},
                                  {"bytes", &layer->bytes}});
   if (!found.contains("F") && !found.contains("I") && !found.contains("W"))
     return;

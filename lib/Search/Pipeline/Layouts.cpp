@@ -223,7 +223,9 @@ tandem::pipeline::makeCutProblem(const LayoutProblem &problem,
     auto [found, isNew] =
         known.try_emplace(Inside(kinds, ring.latency, ring.secondsPerByte),
                           static_cast<unsigned>(cuts.kinds.size()));
-    cuts.points.push_back({found->second, ranks.getMemory(point)});
+    cost::ChangeRate sums = ranks.getDataRing(point);
+    cuts.points.push_back({found->second, ranks.getMemory(point), sums.latency,
+                           1 / sums.secondsPerByte});
     if (!isNew)
       continue;
     cuts.kinds.push_back("point" + std::to_string(point));
@@ -242,6 +244,9 @@ tandem::pipeline::makeCutProblem(const LayoutProblem &problem,
     const ModelLayer &layer = problem.layers[i];
     cuts.layers[i].weights = layer.weights * problem.states / layout.model;
     cuts.layers[i].activations = layer.activations * layout.rows / layout.model;
+    cuts.layers[i].gradients =
+        layout.data > 1 ? layer.weights / layout.model : 0;
+    cuts.layers[i].tied = layer.tied;
     for (cost::ChangeRate rate : transfers)
       cuts.layers[i].comm.push_back(rate.latency + layer.bytes * layout.rows *
                                                        rate.secondsPerByte);
@@ -252,26 +257,6 @@ tandem::pipeline::makeCutProblem(const LayoutProblem &problem,
 //===----------------------------------------------------------------------===//
 // The price
 //===----------------------------------------------------------------------===//
-
-/// Seconds of the gradient sums of each section. Parameters that a section has
-/// twice are summed once.
-static void addSums(const LayoutProblem &problem, const Layout &layout,
-                    const Cut &cut, orders::Partition &partition) {
-  Ranks ranks(problem, layout);
-  unsigned begin = 0;
-  for (size_t i = 0; i < cut.size(); begin += cut[i++]) {
-    double bytes = 0;
-    for (unsigned layer = begin; layer < begin + cut[i]; ++layer) {
-      int tied = problem.layers[layer].tied;
-      if (tied < static_cast<int>(begin))
-        bytes += problem.layers[layer].weights;
-    }
-    cost::ChangeRate rate = ranks.getDataRing(partition.sections[i].point);
-    partition.sections[i].sum =
-        bytes > 0 ? rate.latency + bytes / layout.model * rate.secondsPerByte
-                  : 0;
-  }
-}
 
 /// What enters a layer is whole on all devices that share the layer.
 static void makeAgain(const LayoutProblem &problem, const Layout &layout,
@@ -287,27 +272,20 @@ static void makeAgain(const LayoutProblem &problem, const Layout &layout,
 }
 
 /// The times of a cut that the schedule can have.
-static void measure(const LayoutProblem &problem, const CutProblem &cuts,
-                    const CutResult &found, LayoutResult &result) {
-  orders::Partition partition = makePartition(cuts, found.cut);
-  addSums(problem, result.layout, found.cut, partition);
+static void measure(const CutProblem &cuts, const Cut &cut,
+                    LayoutResult &result) {
   std::string error;
-  orders::Simulation simulation =
-      orders::simulate(partition, *makeOrder(cuts, error));
-  result.cut = found.cut;
-  result.held = found.held;
-  result.bubble = simulation.getBubble();
-  result.pipeline = simulation.makespan;
-  result.seconds = simulation.end;
-  if (problem.accounting == CutAccounting::Amp) {
-    // Equations 2 and 4: sums come behind the pipeline.
-    result.pipeline = result.seconds = found.cost;
-    double longest = 0;
-    for (const orders::Section &section : partition.sections)
-      longest = std::max(longest, section.sum);
-    result.seconds += longest;
-  }
-  result.exposed = result.seconds - result.pipeline;
+  std::optional<orders::Order> order = makeOrder(cuts, error);
+  result.bubble =
+      orders::simulate(makePartition(cuts, cut), *order).getBubble();
+  if (cuts.accounting == CutAccounting::Amp)
+    order.reset();
+  CutPrice price = priceCut(cuts, cut, order);
+  result.cut = cut;
+  result.held = std::move(price.held);
+  result.seconds = price.seconds;
+  result.exposed = price.exposed;
+  result.pipeline = price.seconds - price.exposed;
 }
 
 LayoutResult tandem::pipeline::priceLayout(const LayoutProblem &problem,
@@ -331,7 +309,7 @@ LayoutResult tandem::pipeline::priceLayout(const LayoutProblem &problem,
   result.why = found.error;
   result.lacksMemory = !found.error.empty() && !deadline.isOver();
   if (found.error.empty())
-    measure(problem, *cuts, found, result);
+    measure(*cuts, found.cut, result);
   return result;
 }
 
@@ -377,12 +355,5 @@ bool tandem::pipeline::verifyLayout(const LayoutProblem &problem,
   if (result.isMadeAgain)
     makeAgain(problem, result.layout, *cuts);
   auto price = checkCut(*cuts, result.cut, error);
-  if (!price)
-    return false;
-  CutResult found;
-  found.cut = result.cut;
-  found.cost = price->seconds;
-  LayoutResult again = result;
-  measure(problem, *cuts, found, again);
-  return isSameCost(result.seconds, again.seconds, error);
+  return price && isSameCost(result.seconds, price->seconds, error);
 }

@@ -77,15 +77,16 @@ static double getCost(const CutProblem &problem, const Cut &cut) {
   std::string error;
   if (problem.accounting == CutAccounting::Tandem)
     return orders::simulate(partition, *makeOrder(problem, error)).end;
-  double largest = 0, sum = 0;
+  double largest = 0, sum = 0, longest = 0;
   for (const orders::Section &section : partition.sections) {
     double own = section.forward + section.input + section.weight;
     largest = std::max(largest, own);
+    longest = std::max(longest, section.sum);
     sum += own;
   }
   for (const orders::Edge &edge : partition.edges)
     sum += edge.seconds;
-  return (problem.numMicrobatches - 1) * largest + sum;
+  return (problem.numMicrobatches - 1) * largest + sum + longest;
 }
 
 static double getOptimum(const CutProblem &problem) {
@@ -114,7 +115,11 @@ static CutProblem getRandom(std::mt19937 &random, unsigned maxLayers) {
   unsigned layers = draw(1, maxLayers), points = draw(1, std::min(4u, layers));
   problem.numMicrobatches = draw(1, 9);
   addPoints(problem, points, draw(1, std::min(2u, points)));
-  bool isTight = draw(0, 2) == 0;
+  bool isTight = draw(0, 2) == 0, isSummed = draw(0, 1) == 0;
+  for (unsigned i = 0; isSummed && i < points; ++i) {
+    problem.points[i].latency = seconds() / 8;
+    problem.points[i].bandwidth = 1 + seconds();
+  }
   for (unsigned i = 0; isTight && i < points; ++i)
     problem.points[i].memory = draw(4, 30);
   for (unsigned i = 0; i + 1 < points; ++i)
@@ -126,6 +131,11 @@ static CutProblem getRandom(std::mt19937 &random, unsigned maxLayers) {
     layer.weights = draw(0, 2);
     layer.activations = draw(0, 2);
     layer.bytes = draw(0, 3);
+    if (isSummed) {
+      layer.sum = draw(0, 2);
+      layer.gradients = draw(0, 60);
+      layer.tied = i > 0 && draw(0, 3) == 0 ? draw(0, i - 1) : -1;
+    }
     problem.layers.push_back(layer);
   }
   return problem;

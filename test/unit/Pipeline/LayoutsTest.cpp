@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Search/Pipeline/Layouts.h"
+#include "tandem/Orders/Simulate.h"
 #include <algorithm>
 #include <gtest/gtest.h>
 #include <set>
@@ -82,6 +83,59 @@ TEST(Layouts, EndsWithALayout) {
   EXPECT_TRUE(std::any_of(results.begin(), results.end(), [](const auto &each) {
     return each.why == "not tried within the time limit";
   }));
+}
+
+/// The seconds of a 1F1B step of `cut` on two points of four devices each, fast
+/// ones and slow ones, with two microbatches. A ring of four over two nodes
+/// sums gradients, of which each step moves a quarter in each node's two
+/// directions.
+static double getSummed(const LayoutProblem &problem, const Cut &cut) {
+  orders::Partition partition;
+  partition.numPoints = 2;
+  double transfer = 2 * 2 * 4e6 / 5e8; // two devices of a node, two rows
+  partition.edges = {{0, 1, transfer}};
+  unsigned layer = 0;
+  for (unsigned i = 0; i < 2; ++i) {
+    orders::Section section;
+    section.point = i;
+    section.forward = section.input = section.weight = 2.0 * (i + 1) * cut[i];
+    double bytes = 0;
+    for (unsigned end = layer + cut[i]; layer < end; ++layer)
+      bytes += layer == 8 && i == 0 ? 0 : problem.layers[layer].weights;
+    // The last layer has the first one's parameters.
+    section.sum = 6 * (bytes / 4) / (i == 0 ? 2e9 : 5e8);
+    partition.sections.push_back(section);
+  }
+  std::string error;
+  auto order = orders::findSchedule("1f1b")->make({2, 2, 2}, error);
+  return orders::simulate(partition, *order).end;
+}
+
+/// A cut is chosen for the step with its sums of gradients, which move the
+/// border: heavy layers at the end would take the slow point's network long.
+TEST(Layouts, CutsUnderSums) {
+  LayoutProblem problem = makeProblem();
+  for (unsigned i = 5; i < 9; ++i)
+    problem.layers[i].weights = 4e9;
+  problem.layers[8].weights = problem.layers[0].weights;
+  problem.layers[8].tied = 0;
+  LayoutResult result = priceLayout(problem, {2, 4, 1, 2, "1f1b", 1, {}});
+  ASSERT_FALSE(result.cut.empty()) << result.why;
+  double best = kUnlimited;
+  Cut fastest, alone = {6, 3};
+  for (unsigned first = 1; first < 9; ++first) {
+    Cut cut = {first, 9 - first};
+    double seconds = getSummed(problem, cut);
+    if (seconds < best) {
+      best = seconds;
+      fastest = cut;
+    }
+  }
+  EXPECT_EQ(result.cut, fastest);
+  EXPECT_NE(result.cut, alone);
+  EXPECT_NEAR(result.seconds, best, 1e-9 * best);
+  std::string error;
+  EXPECT_TRUE(verifyLayout(problem, result, error)) << error;
 }
 
 /// A point of two has four layers at least, with weights of 4 * 1e8 each; two

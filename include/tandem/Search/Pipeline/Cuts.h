@@ -9,12 +9,14 @@
 // on points in a loop or in a V. Points are of kinds, and a layer has a cost on
 // each kind. Two accountings price a cut:
 //
-// * `amp`: equation 4 of AMP, (m - 1) times the largest section, plus all
-//   sections, plus each border's transfer once. The search is exact.
+// * `amp`: equations 2 and 4 of AMP, (m - 1) times the largest section, plus
+// all
+//   sections, plus each border's transfer once, plus the longest sum of
+//   gradients. The search is exact.
 // * `tandem`: the simulated step of a schedule with a name, sums of gradients
 //   included. The search is exact up to `kMostTried` cuts. Else it moves
-//   borders under the simulation, from the exact cut by equation 4. Until
-//   it fits, layers leave points that hold more than their memory.
+//   borders under the simulation, from the exact cuts by equations 2 and 4.
+//   Until it fits, layers leave points that hold more than their memory.
 //
 // Units are the caller's: seconds, bytes.
 //
@@ -56,12 +58,18 @@ struct Layer {
   double bytes = 0;
   /// Seconds of a transfer behind it, by border; empty: by `bytes` and link.
   std::vector<double> comm;
+  /// Bytes of its gradients, which the ring of its point sums.
+  double gradients = 0;
+  /// The layer whose parameters it has, too; negative: none.
+  int tied = -1;
   bool operator==(const Layer &) const = default;
 };
 
 struct CutPoint {
   unsigned kind = 0;
   double memory = kUnlimited;
+  /// Of the ring that sums gradients.
+  double latency = 0, bandwidth = kUnlimited;
   bool operator==(const CutPoint &) const = default;
 };
 
@@ -92,6 +100,9 @@ struct CutProblem {
   /// Seconds of a transfer between sections `border` - 1 and `border`, of which
   /// the first one ends with `layer`; 0 on one point.
   double getTransfer(unsigned layer, unsigned border) const;
+  /// Seconds of the sum of gradients of a section with layers `begin` to `end`
+  /// - 1. Parameters that the section has twice are summed once.
+  double getSum(unsigned section, unsigned begin, unsigned end) const;
 };
 
 /// The number of layers of each section.
@@ -137,6 +148,8 @@ double getLowerBound(const CutProblem &problem);
 /// What a cut costs, and what it holds.
 struct CutPrice {
   double seconds = 0;
+  /// Of which gradient sums behind all else.
+  double exposed = 0;
   /// By point: weights, and what its microbatches in flight hold.
   std::vector<double> held;
   /// What all points hold above their memory, and the one that has the most.
@@ -156,8 +169,8 @@ CutPrice priceCut(const CutProblem &problem, const Cut &cut,
 std::string describeExcess(const CutProblem &problem, const Cut &cut,
                            const CutPrice &price);
 
-/// Of `tandem`: the cut by equation 4 or equal parts as they are, if one fits;
-/// or as far as the search goes.
+/// Of `tandem`: the cuts by equations 2 and 4 or equal parts as they are, if
+/// one fits; or as far as the search goes.
 enum class CutEffort : uint8_t { Start, Full };
 
 /// The best cut that is found before the deadline.
