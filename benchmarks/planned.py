@@ -218,12 +218,12 @@ def measure_searched(bed, stages, peers, model, is_short):
     return row
 
 
-def measure_all(bed, is_short):
-    rows, models = [], list(MODELS)[: 1 if is_short else None]
+def measure_all(bed, models, rates, is_short):
+    rows = []
     # One set of processes for all; they wait, and take no time, while others are measured.
     with Peers(bed, "peers.stages") as stages, Peers(bed, port=PORT + 1) as peers:
         for model in [Model(name, bed.folder, **MODELS[name]) for name in models]:
-            for rate in RATES[: 1 if is_short else None]:
+            for rate in rates:
                 bed.network.set_rate(rate)
                 rows.append(measure_searched(bed, stages, peers, model, is_short))
     return rows
@@ -318,7 +318,12 @@ def main():
     parser = harness.make_parser(__doc__)
     parser.add_argument("--only", action="append", choices=("searched", "unequal"))
     parser.add_argument("--short", action="store_true")
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--rates", nargs="+", choices=RATES, default=list(RATES))
     options = parser.parse_args()
+    models, rates = (
+        names[: 1 if options.short else None] for names in (options.models, options.rates)
+    )
     # So that hosts are removed on the way.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     report, parts, rows = harness.Report(), options.only or ("searched", "unequal"), []
@@ -327,7 +332,7 @@ def main():
         with Network(HOSTS, RATES[0]) as network:
             if "searched" in parts:
                 bed = PlannedBed(network, folder)
-                rows += measure_all(bed, options.short)
+                rows += measure_all(bed, models, rates, options.short)
                 claim_searched(report, rows)
             if "unequal" in parts:
                 network.set_rate(RATES[0])
