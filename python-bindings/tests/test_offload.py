@@ -110,11 +110,11 @@ def test_the_plan_sends_no_more_than_the_host_holds(tmp_path):
     """What does not wait there is made again: the limit of the device holds, too."""
     options = dict(mesh="data=1", search="tandem", cluster=near_host(tmp_path, 1))
     held = compiled(**options).program.held_bytes(0)
-    limits = dict(memory=int(0.8 * held), **options)
+    limits = dict(memory=int(0.65 * held), **options)
     free = compiled(host_memory="1GB", **limits)
     room = free.program.pinned_bytes(0) // 2
     step = check_training(gpt(), loss_fn, batches(3), host_memory=room, **limits)
-    assert step.program.pinned_bytes(0) <= room < free.program.pinned_bytes(0)
+    assert 0 < step.program.pinned_bytes(0) <= room < free.program.pinned_bytes(0)
     assert step.program.held_bytes(0) <= limits["memory"]
     assert sent_by(step) < sent_by(free)
 

@@ -227,8 +227,7 @@ int Extractor::getHeldFrom(unsigned value, const cost::SignatureSet &set,
 /// -1 if there is none before, or if each strand has its own.
 int Extractor::getFetchedFrom(const OperatorGroup &group) const {
   Operation *copy = graph.ops[group.members.front()].op;
-  bool isFetched = isa<nn::FromHostOp>(copy) && !nn::fetchesArgument(copy) &&
-                   problem.getTimeAxis() < 0;
+  bool isFetched = nn::fetchesValue(copy) && problem.getTimeAxis() < 0;
   return isFetched ? cutBefore : -1;
 }
 

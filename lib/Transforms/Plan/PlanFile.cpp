@@ -346,7 +346,7 @@ static void writeOperators(const StepGraph &graph, bool hasSources,
 /// Whether it brings back a value that may wait on the host: a part of the
 /// step, whatever the plan does.
 static bool offersHost(const OpNode &op) {
-  return isa_and_nonnull<nn::FromHostOp>(op.op) && !nn::fetchesArgument(op.op);
+  return op.op && nn::fetchesValue(op.op);
 }
 
 std::string tandem::plan::printPlan(const StepGraph &graph,

@@ -269,10 +269,10 @@ static bool mayKeepStored(const StepGraph &graph, const OperatorGroup &group,
 static bool isOfStored(const StepGraph &graph, const OperatorGroup &group,
                        unsigned value) {
   int producer = graph.values[value].producer;
-  bool isFetched = producer >= 0 && isa<nn::FromHostOp>(graph.ops[producer].op);
+  bool isFetched = producer >= 0 && nn::fetchesArgument(graph.ops[producer].op);
   return llvm::all_of(group.members, [&](unsigned member) {
     Operation *op = graph.ops[member].op;
-    return isa<nn::FromHostOp>(op) || (isFetched && isa<nn::ConvertOp>(op));
+    return nn::fetchesArgument(op) || (isFetched && isa<nn::ConvertOp>(op));
   });
 }
 

@@ -26,6 +26,11 @@ inline bool fetchesArgument(mlir::Operation *op) {
          mlir::isa<mlir::BlockArgument>(op->getOperand(0));
 }
 
+/// Whether `op` fetches what the step sent to the host.
+inline bool fetchesValue(mlir::Operation *op) {
+  return mlir::isa<FromHostOp>(op) && !fetchesArgument(op);
+}
+
 } // namespace tandem::nn
 
 #endif // TANDEM_DIALECT_NN_HOST_H
