@@ -64,6 +64,36 @@ def test_a_sweep_has_a_row_for_each_point(files, capsys):
     assert len(capsys.readouterr().out.splitlines()) == 1 + len(rows)
 
 
+def test_a_bandwidth_is_that_of_the_nodes_own_link(files, tmp_path):
+    """Rows are those of a file in which the link is that of all nodes."""
+    network = "  network: {latency: 10 us, bandwidth: 10 Gbit/s, per: node}\n"
+    nodes = "  - {count: 1, devices: {A: 2}}\n"
+    named = nodes.replace("}}", "}, link: {" + network.strip() + "}}")
+    found = []
+    for text in (
+        CLUSTER,
+        CLUSTER.replace(nodes, named).replace(network, ""),
+        CLUSTER.replace(nodes, named),
+    ):
+        cluster, table = tmp_path / "own.yaml", tmp_path / "own.json"
+        cluster.write_text(text)
+        words = ["--devices=4", "--bandwidth=1,10Gbit", "--plans=zero", f"--json={table}"]
+        assert sweep(files, *words, f"--cluster={cluster}") == 0
+        found.append([row["seconds"] for row in json.loads(table.read_text())["rows"]])
+    assert found[0] == found[1] == found[2] and found[0][0] > found[0][1]
+
+
+def test_measured_times_of_a_network_hold_for_one_bandwidth(files, tmp_path, capsys):
+    cluster = tmp_path / "measured.yaml"
+    times = "{collective: all-reduce, link: network, ranks: 4, bytes: 1 MiB, time: 1 ms}"
+    cluster.write_text(CLUSTER + f"measured:\n  collectives:\n    - {times}\n")
+    words = ["--devices=4", "--plans=zero", f"--cluster={cluster}"]
+    assert sweep(files, *words, "--bandwidth=1Gbit") == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "measured collectives of the network" in line
+    assert sweep(files, *words) == 0
+
+
 def test_a_search_is_no_worse_than_the_other_rows(files):
     table = files / "searched.json"
     words = ["--devices=2..8", "--bandwidth=1,10Gbit", "--search-time-limit=1", f"--json={table}"]

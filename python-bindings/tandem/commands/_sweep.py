@@ -161,11 +161,11 @@ def candidates(plan, devices, per_node, batch, accumulate, search_seconds):
 class Sweep:
     """All that a sweep of one step needs; `close()` removes its files."""
 
-    def __init__(self, step, cluster, accumulate, search_seconds):
-        self.step, self.cluster = step, cluster
+    def __init__(self, step, cluster, bandwidths, accumulate, search_seconds):
+        self.step, self.cluster, self.bandwidths = step, cluster, bandwidths
         self.accumulate, self.search_seconds = accumulate, search_seconds
         self.batch = _batch_of(step)
-        self.kind, self.per_node = _nodes_of(cluster)
+        self.kind, self.per_node, self.network = _nodes_of(cluster, any(bandwidths))
         self._folder = tempfile.TemporaryDirectory(prefix="tandem-sweep-")
         self.folder = Path(self._folder.name)
 
@@ -181,19 +181,18 @@ class Sweep:
         path = self.folder / f"{devices}-{name}.yaml"
         values = [f"nodes.0.count={devices // own}", f"nodes.0.devices.{self.kind}={own}"]
         if bandwidth:
-            values.append(f"link.network.bandwidth={bandwidth}")
+            values.append(f"{self.network}.bandwidth={bandwidth}")
         sets = [word for value in values for word in ("--set", value)]
         if error := _run("tandem-profile", "--show", self.cluster, *sets, "-o", path):
             raise TandemError(error)
         return path
 
-    def rows(self, plans, devices, bandwidths):
+    def rows(self, plans, devices):
         """The best of each plan for each bandwidth. Where devices are in one node, no bandwidth matters.
 
         The search comes last: it takes the fastest row of the others where its own is slower.
         """
-        if devices <= self.per_node:
-            bandwidths = [""]
+        bandwidths = [""] if devices <= self.per_node else self.bandwidths
         others = {bandwidth: [] for bandwidth in bandwidths}
         for plan in sorted(plans, key=lambda plan: plan == "search"):
             for row in self._rows(plan, devices, bandwidths):
@@ -266,16 +265,27 @@ def _batch_of(step):
     raise TandemError(f"{step}: found no input with a batch, expected a step of `tandem export`")
 
 
-def _nodes_of(cluster):
-    """Kind of device, and how many a node has. TandemError for machines that differ."""
+def _nodes_of(cluster, is_varied):
+    """Kind of device, how many a node has, and the key of the network's link, which may be the nodes' own.
+
+    TandemError for machines that differ, and for measured times of a network that is varied.
+    """
     if not os.path.exists(cluster):
         raise TandemError(f"cannot read '{cluster}': No such file or directory")
     with tempfile.TemporaryDirectory(prefix="tandem-sweep-") as folder:
         path = Path(folder) / "read.yaml"  # as it is always printed
         if error := _run("tandem-profile", "--show", cluster, "-o", path):
             raise TandemError(error)
-        groups = re.findall(r"^ *devices: \{(.*)\}$", path.read_text(), re.MULTILINE)
+        text = path.read_text()
+    groups = re.findall(r"^ *devices: \{(.*)\}$", text, re.MULTILINE)
     kinds = re.findall(r"'?([^',]+?)'?: (\d+)", groups[0]) if len(groups) == 1 else []
     if len(kinds) != 1:
         raise TandemError(f"{cluster}: machines differ, expected one group of nodes with one kind")
-    return kinds[0][0].strip(), int(kinds[0][1])
+    if is_varied and re.search(r"^ *- \{collective: .* link: network,", text, re.MULTILINE):
+        raise TandemError(
+            f"{cluster}: has measured collectives of the network, which hold for one bandwidth:"
+            " expected no --bandwidth, or a file without them"
+        )
+    own = re.search(r"^nodes:\n(?: .*\n)*      network:$", text, re.MULTILINE)
+    network = "nodes.0.link.network" if own else "link.network"
+    return kinds[0][0].strip(), int(kinds[0][1]), network

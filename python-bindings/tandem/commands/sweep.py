@@ -120,12 +120,13 @@ def _check_places(options):
 
 def run(options):
     _check_places(options)
-    sweep = Sweep(options.step, options.cluster, options.accumulate, options.search_time_limit)
+    machines = options.cluster, options.bandwidth
+    sweep = Sweep(options.step, *machines, options.accumulate, options.search_time_limit)
     rows = []
     print(_COLUMNS, flush=True)
     try:
         for devices in options.devices:
-            for row in sweep.rows(options.plans, devices, options.bandwidth):
+            for row in sweep.rows(options.plans, devices):
                 rows.append(row)
                 print(_line(row), flush=True)
     finally:
