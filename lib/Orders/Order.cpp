@@ -59,7 +59,7 @@ static void appendSplit(const Action *begin, const Action *end, unsigned number,
 }
 
 Order tandem::orders::splitMicrobatches(const Order &order, unsigned number) {
-  Order split;
+  Order split{{}, order.lines};
   for (const std::vector<Action> &row : order.points) {
     std::vector<Action> &own = split.points.emplace_back();
     const Action *begin = row.data(), *end = begin + row.size();

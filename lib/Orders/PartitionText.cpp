@@ -79,8 +79,13 @@ static void readSection(Words &words, Partition &partition) {
 
 static void readEdge(Words &words, Partition &partition) {
   Edge edge;
-  edge.from = words.takeCount(0);
-  edge.to = words.takeCount(0);
+  edge.from = words.takeIndex(partition.sections.size(), "sections");
+  edge.to = words.takeIndex(partition.sections.size(), "sections");
+  std::string name =
+      "edge " + std::to_string(edge.from) + " " + std::to_string(edge.to);
+  if (words.hasLine(name))
+    words.fail("found a second " + name + ", expected one");
+  words.mark(name);
   if (words.takeIf("comm"))
     edge.seconds = words.takeNumber();
   edge.hasGradient = !words.takeIf("no-gradient");
@@ -111,10 +116,8 @@ std::optional<Partition> tandem::orders::parsePartition(std::string_view text,
       words.take();
       words.expect("section or edge");
     }
-  if (!words.ok())
-    return std::nullopt;
-  if (verifyPartition(partition, error))
-    return partition;
-  error = std::string(name) + ": " + error;
-  return std::nullopt;
+  std::string why;
+  if (words.ok() && !verifyPartition(partition, why))
+    words.fail(why);
+  return words.ok() ? std::optional(std::move(partition)) : std::nullopt;
 }

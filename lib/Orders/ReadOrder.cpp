@@ -168,10 +168,12 @@ std::optional<Order> tandem::orders::parseOrder(std::string_view text,
       return std::nullopt;
     }
     order.points.push_back(std::move(*row));
+    order.lines.push_back(number);
   }
   if (countMicrobatches(order) > 0)
     return order;
-  error = std::string(name) + ": found no action, expected a row per point, "
-                              "such as 0F0,0F1,0B0,0B1";
+  error = std::string(name) + ":" + std::to_string(std::max(number, 1u)) +
+          ": found no action, expected a row per point, such as "
+          "0F0,0F1,0B0,0B1";
   return std::nullopt;
 }

@@ -64,7 +64,8 @@ private:
 } // namespace
 
 bool OrderVerifier::failRow(unsigned point, const std::string &message) {
-  error = std::string(name) + ":" + std::to_string(point + 1) + ": " + message;
+  unsigned line = point < order.lines.size() ? order.lines[point] : point + 1;
+  error = std::string(name) + ":" + std::to_string(line) + ": " + message;
   return false;
 }
 
@@ -76,10 +77,10 @@ bool OrderVerifier::fail(Place place, const std::string &message) {
 bool OrderVerifier::verifyRows() {
   if (order.points.size() == partition.numPoints)
     return true;
-  error = std::string(name) + ": found " + std::to_string(order.points.size()) +
-          " rows, expected " + std::to_string(partition.numPoints) +
-          ", one per point";
-  return false;
+  return failRow(order.points.empty() ? 0 : order.points.size() - 1,
+                 "found " + std::to_string(order.points.size()) +
+                     " rows, expected " + std::to_string(partition.numPoints) +
+                     ", one per point");
 }
 
 /// What is wrong with an entry whatever the others are, and that it is not

@@ -65,14 +65,11 @@ bool Words::takeIf(std::string_view word) {
   return isNext;
 }
 
-void Words::fail(const std::string &message) {
+void Words::failAt(std::string_view thing, const std::string &message) {
+  auto first = firsts.find(thing);
+  unsigned own = first == firsts.end() ? std::max(line, 1u) : first->second;
   if (ok())
-    error = std::string(name) + ":" + std::to_string(line) + ": " + message;
-}
-
-void Words::failWhole(const std::string &message) {
-  if (ok())
-    error = std::string(name) + ": " + message;
+    error = std::string(name) + ":" + std::to_string(own) + ": " + message;
 }
 
 void Words::expect(std::string_view expected) {
@@ -114,6 +111,7 @@ unsigned Words::takeIndex(size_t count, std::string_view what) {
 void Words::takeNext(size_t count, std::string_view what) {
   if (takeCount(0) != count)
     expect(std::to_string(count) + ", the next " + std::string(what));
+  mark(std::string(what) + " " + std::to_string(count));
 }
 
 unsigned Words::takeChoice(const Names &names) {
@@ -146,6 +144,6 @@ void Words::expectEnd() {
 }
 
 void Words::expectFirst(std::string_view name) {
-  if (ok() && !firsts.insert(name).second)
+  if (ok() && !firsts.try_emplace(std::string(name), line).second)
     expect("one line '" + std::string(name) + "'");
 }

@@ -42,11 +42,9 @@ static int checkCut(const CutProblem &problem, const Arguments &arguments) {
   std::optional<std::string> text = readFile(arguments.check, error);
   if (!text)
     return fail(error);
-  auto result = parseCutResult(*text, arguments.check, error);
+  auto result = readCutResult(problem, *text, arguments.check, error);
   if (!result)
     return fail(error);
-  if (!verifyCut(problem, *result, error))
-    return fail(arguments.check + ": " + error);
   if (arguments.explains)
     explain(problem, *result);
   printf("cost %s\n", orders::printQuantity(result->cost).c_str());
@@ -96,11 +94,9 @@ static int checkLayout(const LayoutProblem &problem,
   std::optional<std::string> text = readFile(arguments.check, error);
   if (!text)
     return fail(error);
-  auto result = parseLayoutResult(problem, *text, arguments.check, error);
+  auto result = readLayoutResult(problem, *text, arguments.check, error);
   if (!result)
     return fail(error);
-  if (!verifyLayout(problem, *result, error))
-    return fail(arguments.check + ": " + error);
   printf("cost %s\n", orders::printQuantity(result->seconds).c_str());
   return 0;
 }

@@ -54,6 +54,8 @@ struct Action {
 struct Order {
   /// The actions of each point of the pipe axis, in the order of execution.
   std::vector<std::vector<Action>> points;
+  /// The line of each point in the text; empty for an order that was not read.
+  std::vector<unsigned> lines = {};
 };
 
 /// `0F0`: section, letter, microbatch.

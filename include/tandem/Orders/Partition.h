@@ -107,7 +107,7 @@ std::optional<Partition> inferPartition(const Order &order,
 std::string print(const Partition &partition);
 
 /// A partition from its text, which came from `name`. Else nothing, with one
-/// line in `error` that begins with `NAME`.
+/// line in `error` that begins with `NAME:LINE`.
 std::optional<Partition> parsePartition(std::string_view text,
                                         std::string_view name,
                                         std::string &error);

@@ -14,6 +14,7 @@
 #define TANDEM_ORDERS_WORDS_H
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -55,27 +56,29 @@ public:
   unsigned takeCount(unsigned least);
   /// The number of one of `count` things in front of this line.
   unsigned takeIndex(size_t count, std::string_view what);
-  /// The number of the next thing behind `count` others.
+  /// The number of the next thing behind `count` others, which is marked.
   void takeNext(size_t count, std::string_view what);
   /// The place of the next word in `names`; 0 after an error.
   unsigned takeChoice(const Names &names);
   /// Pairs of a name and a number up to the end of the line, each once. Sets
   /// the fields that the line names, and returns their names.
   std::set<std::string_view> takeFields(const Fields &fields);
-  /// By the number of an element or of the next one, which is added; null after
-  /// an error.
+  /// By the number of an element or of the next one, which is added and marked;
+  /// null after an error.
   template <typename Element>
   Element *takeElement(std::vector<Element> &elements, std::string_view what);
   void expectEnd();
-  /// That no line before had this name.
+  /// That no line before had this name, which is marked.
   void expectFirst(std::string_view name);
+  /// Remembers this line as the first one of `thing`, such as `layer 3`.
+  void mark(const std::string &thing) { firsts.try_emplace(thing, line); }
   bool hasLine(std::string_view name) const { return firsts.contains(name); }
 
   /// Says what was found last, and `expected`.
   void expect(std::string_view expected);
-  void fail(const std::string &message);
-  /// Without a line.
-  void failWhole(const std::string &message);
+  void fail(const std::string &message) { failAt("", message); }
+  /// At the first line of `thing`; of what is not there, at the last line.
+  void failAt(std::string_view thing, const std::string &message);
   bool ok() const { return error.empty(); }
 
 private:
@@ -84,7 +87,7 @@ private:
   unsigned line = 0;
   Names words;
   size_t place = 0;
-  std::set<std::string_view> firsts;
+  std::map<std::string, unsigned, std::less<>> firsts;
 };
 
 template <typename Element>
@@ -96,6 +99,7 @@ Element *Words::takeElement(std::vector<Element> &elements,
            std::string(what));
   if (!ok())
     return nullptr;
+  mark(std::string(what) + " " + std::to_string(number));
   elements.resize(std::max<size_t>(elements.size(), number + 1));
   return &elements[number];
 }

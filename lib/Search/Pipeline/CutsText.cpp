@@ -128,6 +128,7 @@ unsigned CutReader::takeKind() {
   auto found = std::find(problem.kinds.begin(), problem.kinds.end(), name);
   if (found == problem.kinds.end())
     found = problem.kinds.emplace(found, name);
+  words.mark("kind " + std::string(name));
   return static_cast<unsigned>(found - problem.kinds.begin());
 }
 
@@ -198,6 +199,7 @@ void CutReader::readCut() {
   std::vector<double> seconds;
   while (words.ok() && !words.isEnd())
     seconds.push_back(words.takeNumber());
+  words.mark("cut " + std::to_string(number));
   if (words.ok())
     problem.layers[number].comm = std::move(seconds);
 }
@@ -248,15 +250,17 @@ void CutReader::checkCosts() {
   hasCost.resize(problem.layers.size());
   for (size_t kind = 0; kind < isUsed.size(); ++kind) {
     if (!isUsed[kind])
-      words.failWhole("no point is of kind '" + problem.kinds[kind] +
-                      "', on which a layer has a cost");
+      words.failAt("kind " + problem.kinds[kind],
+                   "no point is of kind '" + problem.kinds[kind] +
+                       "', on which a layer has a cost, expected one");
     for (size_t i = 0; i < problem.layers.size(); ++i) {
       problem.layers[i].costs.resize(isUsed.size());
       hasCost[i].resize(isUsed.size());
+      std::string name = "layer " + std::to_string(i);
       if (!hasCost[i][kind])
-        words.failWhole("layer " + std::to_string(i) +
-                        " has no cost on kind '" + problem.kinds[kind] +
-                        "', expected F, I and W for it");
+        words.failAt(name, name + " has no cost on kind '" +
+                               problem.kinds[kind] +
+                               "', expected F, I and W for it");
     }
   }
 }
@@ -266,12 +270,13 @@ void CutReader::checkBorders() {
   unsigned numSections = problem.getNumSections();
   for (unsigned i = 0; i < problem.layers.size(); ++i) {
     size_t found = problem.layers[i].comm.size();
+    std::string name = "cut " + std::to_string(i);
     if (found > 0 && found != numSections - 1)
-      return words.failWhole("cut " + std::to_string(i) + " has " +
-                             std::to_string(found) + " seconds, expected " +
-                             std::to_string(numSections - 1) +
-                             ", one for each border of " +
-                             std::to_string(numSections) + " sections");
+      return words.failAt(name, name + " has " + std::to_string(found) +
+                                    " seconds, expected " +
+                                    std::to_string(numSections - 1) +
+                                    ", one for each border of " +
+                                    std::to_string(numSections) + " sections");
   }
 }
 
@@ -281,29 +286,35 @@ void CutReader::checkLinks() {
     unsigned from = problem.getPoint(border - 1), to = problem.getPoint(border);
     if (from == to || problem.findLink(from, to))
       continue;
-    for (unsigned i = 0; i < problem.layers.size(); ++i)
+    for (unsigned i = 0; i < problem.layers.size(); ++i) {
+      std::string name = "layer " + std::to_string(i);
       if (problem.layers[i].bytes > 0 && problem.layers[i].comm.empty())
-        return words.failWhole(
-            "no link joins points " + std::to_string(from) + " and " +
-            std::to_string(to) + ", but layer " + std::to_string(i) +
-            " has bytes for the transfer, expected 'link " +
-            std::to_string(from) + " " + std::to_string(to) + " ...'");
+        return words.failAt(name,
+                            "no link joins points " + std::to_string(from) +
+                                " and " + std::to_string(to) + ", but " + name +
+                                " has bytes for the transfer, expected 'link " +
+                                std::to_string(from) + " " +
+                                std::to_string(to) + " ...'");
+    }
   }
 }
 
 void CutReader::check() {
   if (problem.points.empty())
-    return words.failWhole("found no point, expected 'point 0', and so on");
+    return words.fail("found no point, expected 'point 0', and so on");
   unsigned numSections = problem.getNumSections();
   if (problem.layers.size() < numSections)
-    return words.failWhole("found " + std::to_string(problem.layers.size()) +
-                           " layers, expected at least " +
-                           std::to_string(numSections) +
-                           ", one for each section");
+    return words.fail("found " + std::to_string(problem.layers.size()) +
+                      " layers, expected at least " +
+                      std::to_string(numSections) + ", one for each section");
+  std::string why;
+  if (problem.accounting == CutAccounting::Tandem && !makeOrder(problem, why))
+    return words.failAt("schedule", why);
   if (problem.accounting == CutAccounting::Amp && problem.sectionsPerPoint > 1)
-    return words.failWhole("found " + std::to_string(problem.sectionsPerPoint) +
-                           " sections per point, expected one: equation 4 of "
-                           "'amp' knows no more; 'tandem' does");
+    return words.failAt("sections",
+                        "found " + std::to_string(problem.sectionsPerPoint) +
+                            " sections per point, expected one: equation 4 of "
+                            "'amp' knows no more; 'tandem' does");
   checkCosts();
   checkBorders();
   checkLinks();
@@ -326,9 +337,10 @@ tandem::pipeline::parseCutProblem(std::string_view text, std::string_view name,
   return CutReader(text, name, error).read();
 }
 
-std::optional<CutResult> tandem::pipeline::parseCutResult(std::string_view text,
-                                                          std::string_view name,
-                                                          std::string &error) {
+std::optional<CutResult>
+tandem::pipeline::readCutResult(const CutProblem &problem,
+                                std::string_view text, std::string_view name,
+                                std::string &error) {
   error.clear();
   Words words(text, name, error);
   CutResult result;
@@ -345,9 +357,13 @@ std::optional<CutResult> tandem::pipeline::parseCutResult(std::string_view text,
       result.cut.push_back(words.takeCount(1));
   }
   if (!words.hasLine("cost") || result.cut.empty())
-    words.failWhole("found no cut with its cost, expected 'cut 2 3 3 1' and "
-                    "'cost 22.3'");
-  if (!words.ok())
-    return std::nullopt;
-  return result;
+    words.fail("found no cut with its cost, expected 'cut 2 3 3 1' and 'cost "
+               "22.3'");
+  std::string why;
+  auto price = words.ok() ? checkCut(problem, result.cut, why) : std::nullopt;
+  if (!price)
+    words.failAt("cut", why);
+  else if (!isSameCost(result.cost, price->seconds, why))
+    words.failAt("cost", why);
+  return words.ok() ? std::optional(std::move(result)) : std::nullopt;
 }

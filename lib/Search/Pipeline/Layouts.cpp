@@ -202,8 +202,10 @@ std::optional<CutProblem>
 tandem::pipeline::makeCutProblem(const LayoutProblem &problem,
                                  const Layout &layout, std::string &error) {
   if (problem.layers.size() < size_t(layout.pipe) * layout.sectionsPerPoint) {
-    error = "has " + std::to_string(problem.layers.size()) +
-            " layers, expected one for each section";
+    error = "found " + std::to_string(problem.layers.size()) +
+            " layers, expected one for each of " +
+            std::to_string(size_t(layout.pipe) * layout.sectionsPerPoint) +
+            " sections";
     return std::nullopt;
   }
   Ranks ranks(problem, layout);
@@ -344,16 +346,23 @@ bool tandem::pipeline::verifyLayout(const LayoutProblem &problem,
                          " of the cluster, expected each of them once");
 }
 
+std::optional<double>
+tandem::pipeline::checkLayout(const LayoutProblem &problem,
+                              const LayoutResult &result, std::string &error) {
+  auto cuts = makeCutProblem(problem, result.layout, error);
+  if (!cuts || !makeOrder(*cuts, error))
+    return std::nullopt;
+  if (result.isMadeAgain)
+    makeAgain(problem, result.layout, *cuts);
+  auto price = checkCut(*cuts, result.cut, error);
+  return price ? std::optional(price->seconds) : std::nullopt;
+}
+
 bool tandem::pipeline::verifyLayout(const LayoutProblem &problem,
                                     const LayoutResult &result,
                                     std::string &error) {
   if (!verifyLayout(problem, result.layout, error))
     return false;
-  auto cuts = makeCutProblem(problem, result.layout, error);
-  if (!cuts || !makeOrder(*cuts, error))
-    return false;
-  if (result.isMadeAgain)
-    makeAgain(problem, result.layout, *cuts);
-  auto price = checkCut(*cuts, result.cut, error);
-  return price && isSameCost(result.seconds, price->seconds, error);
+  auto seconds = checkLayout(problem, result, error);
+  return seconds && isSameCost(result.seconds, *seconds, error);
 }

@@ -71,6 +71,7 @@ unsigned LayoutReader::takeKind() {
 
 void LayoutReader::readNodes() {
   cost::NodeGroup group;
+  words.mark("nodes " + std::to_string(problem.cluster.nodes.size()));
   group.count = words.takeCount(1);
   while (words.ok() && (!words.isEnd() || group.devices.empty())) {
     unsigned kind = takeKind();
@@ -98,19 +99,21 @@ void LayoutReader::readLink() {
 /// All nodes have the links that they need.
 void LayoutReader::checkLinks() {
   auto links = problem.cluster.getLinks();
-  size_t node = 0;
-  for (const cost::NodeGroup &group : problem.cluster.nodes)
+  size_t node = 0, number = 0;
+  for (const cost::NodeGroup &group : problem.cluster.nodes) {
+    std::string name = "nodes " + std::to_string(number++);
     for (int64_t i = 0; i < group.count; ++i, ++node) {
       bool hasNeighbours =
           group.devices.size() > 1 || group.devices.front().second > 1;
       bool lacksNode = hasNeighbours && !links[node].node;
       if (lacksNode || (links.size() > 1 && !links[node].network))
-        return words.failWhole(
-            "no link '" + std::string(lacksNode ? "node" : "network") +
-            "' reaches the nodes of kind '" +
-            problem.cluster.kinds[group.devices.front().first].name +
-            "', expected one behind their line");
+        return words.failAt(
+            name, "no link '" + std::string(lacksNode ? "node" : "network") +
+                      "' reaches the nodes of kind '" +
+                      problem.cluster.kinds[group.devices.front().first].name +
+                      "', expected one behind their line");
     }
+  }
 }
 
 void LayoutReader::readCost(ModelLayer &layer) {
@@ -141,8 +144,7 @@ void LayoutReader::readLayer() {
                     {"reduced", &layer->reduced}});
 }
 
-static void readLayout(Words &words, const LayoutProblem &problem,
-                       Layout &layout) {
+static void readLayout(Words &words, Layout &layout) {
   for (auto [name, value] : {std::pair("pipe", &layout.pipe),
                              {"data", &layout.data},
                              {"model", &layout.model},
@@ -159,8 +161,6 @@ static void readLayout(Words &words, const LayoutProblem &problem,
     while (words.ok() && !words.isEnd())
       layout.nodes.push_back(words.takeCount(0));
   words.expectEnd();
-  if (std::string error; !verifyLayout(problem, layout, error))
-    words.fail(error);
 }
 
 void LayoutReader::readLine() {
@@ -193,28 +193,43 @@ void LayoutReader::readLine() {
     readLayer();
     break;
   case 7:
-    readLayout(words, problem, problem.layouts.emplace_back());
+    words.mark("layout " + std::to_string(problem.layouts.size()));
+    readLayout(words, problem.layouts.emplace_back());
     break;
   }
   words.expectEnd();
 }
 
+/// Whether there is an order for a layout with a name.
+static bool isPossible(const LayoutProblem &problem, const Layout &layout,
+                       std::string &error) {
+  if (!verifyLayout(problem, layout, error))
+    return false;
+  auto cuts = makeCutProblem(problem, layout, error);
+  return cuts && makeOrder(*cuts, error);
+}
+
 void LayoutReader::check() {
   int64_t devices = problem.cluster.getNumDevices();
   if (devices < 1 || devices >= orders::kMaxNumber)
-    return words.failWhole("found " + std::to_string(devices) +
-                           " devices in nodes, expected 'nodes 4 KIND 8', and "
-                           "less than " +
-                           std::to_string(orders::kMaxNumber) + " devices");
+    return words.fail("found " + std::to_string(devices) +
+                      " devices in nodes, expected 'nodes 4 KIND 8', and less "
+                      "than " +
+                      std::to_string(orders::kMaxNumber) + " devices");
   checkLinks();
   if (problem.layers.empty())
-    return words.failWhole("found no layers, expected some");
+    return words.fail("found no layers, expected some");
   for (unsigned i = 0; i < problem.layers.size(); ++i)
     for (const auto &kind : problem.cluster.kinds)
-      if (!problem.layers[i].costs.count({kind.name, 1}))
-        return words.failWhole("layer " + std::to_string(i) +
-                               " has no cost on kind '" + kind.name +
-                               "', expected F, I and W of one device");
+      if (!problem.layers[i].costs.count({kind.name, 1})) {
+        std::string name = "layer " + std::to_string(i);
+        return words.failAt(name, name + " has no cost on kind '" + kind.name +
+                                      "', expected F, I and W of one device");
+      }
+  std::string why;
+  for (unsigned i = 0; i < problem.layouts.size(); ++i)
+    if (!isPossible(problem, problem.layouts[i], why))
+      return words.failAt("layout " + std::to_string(i), why);
 }
 
 std::optional<LayoutProblem> LayoutReader::read() {
@@ -234,9 +249,9 @@ std::optional<LayoutProblem> tandem::pipeline::parseLayoutProblem(
 }
 
 std::optional<LayoutResult>
-tandem::pipeline::parseLayoutResult(const LayoutProblem &problem,
-                                    std::string_view text,
-                                    std::string_view name, std::string &error) {
+tandem::pipeline::readLayoutResult(const LayoutProblem &problem,
+                                   std::string_view text, std::string_view name,
+                                   std::string &error) {
   error.clear();
   Words words(text, name, error);
   LayoutResult result;
@@ -245,7 +260,7 @@ tandem::pipeline::parseLayoutResult(const LayoutProblem &problem,
     unsigned line = words.takeChoice(lines);
     words.expectFirst(lines[line]);
     if (line == 0)
-      readLayout(words, problem, result.layout);
+      readLayout(words, result.layout);
     while (line == 1 && words.ok() && !words.isEnd())
       result.cut.push_back(words.takeCount(1));
     result.isMadeAgain |= line == 2;
@@ -255,9 +270,17 @@ tandem::pipeline::parseLayoutResult(const LayoutProblem &problem,
   }
   for (std::string_view each : {"layout", "cut", "cost"})
     if (!words.hasLine(each))
-      words.failWhole("found no line '" + std::string(each) +
-                      "', expected one of 'layout pipe 2 data 4', of 'cut 3 2' "
-                      "and of 'cost 0.5'");
+      words.fail("found no line '" + std::string(each) +
+                 "', expected one of 'layout pipe 2 data 4', of 'cut 3 2' and "
+                 "of 'cost 0.5'");
+  std::string why;
+  if (words.ok() && !isPossible(problem, result.layout, why))
+    words.failAt("layout", why);
+  auto seconds = words.ok() ? checkLayout(problem, result, why) : std::nullopt;
+  if (!seconds)
+    words.failAt("cut", why);
+  else if (!isSameCost(result.seconds, *seconds, why))
+    words.failAt("cost", why);
   return words.ok() ? std::optional(std::move(result)) : std::nullopt;
 }
 

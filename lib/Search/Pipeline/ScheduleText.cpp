@@ -101,7 +101,7 @@ void ScheduleReader::run() {
     if (!readPartitionLine(words, known))
       readLine();
   if (!words.hasLine("microbatches"))
-    words.failWhole("found no line 'microbatches N', expected one");
+    words.fail("found no line 'microbatches N', expected one");
   for (size_t i = 0; i < isLimited.size(); ++i)
     if (!isLimited[i])
       problem.limits[i] = limitOfAll;
@@ -118,7 +118,7 @@ pipeline::parseScheduleProblem(std::string_view text, std::string_view name,
     readPartitionLine(words, problem.partition);
   std::string why;
   if (words.ok() && !verifyPartition(problem.partition, why))
-    words.failWhole(why);
+    words.fail(why);
   Words others(text, name, error);
   ScheduleReader(others, problem).run();
   return words.ok() ? std::optional(std::move(problem)) : std::nullopt;

@@ -71,7 +71,7 @@ TEST(Order, RefusesOtherEntries) {
   EXPECT_EQ(readAgain("( ; )OVERLAP_F_B"),
             "o.csv:1: entry 1: found the empty group '( ; )OVERLAP_F_B', "
             "expected actions in it");
-  EXPECT_EQ(readAgain(" ,\n"), "o.csv: found no action, expected a row per "
+  EXPECT_EQ(readAgain(" ,\n"), "o.csv:1: found no action, expected a row per "
                                "point, such as 0F0,0F1,0B0,0B1");
 }
 
@@ -114,7 +114,7 @@ TEST(Partition, ReadsItsText) {
                      "edge 1 0 comm 0\n"
                      "edge 0 1 comm 0.5 no-gradient\n";
   EXPECT_EQ(readPartitionAgain(text),
-            "s: found a cycle of sections, expected none: 0 -> 1 -> 0");
+            "s:4: found a cycle of sections, expected none: 0 -> 1 -> 0");
   text.replace(text.find("edge 1 0 comm 0\n"), 16, "");
   EXPECT_EQ(readPartitionAgain(text), text);
   EXPECT_EQ(readPartitionAgain("# all\n\nsection 0 W 1 point 0 F 1"),
@@ -145,13 +145,13 @@ TEST(Partition, RefusesWhatIsNone) {
       {"section 1 point 0 F 1 I 1 W 1 B 2",
        "s:2: found the end of the line, expected B alone, or I and W"},
       {"section 1 point 2 F 1",
-       "s: found no section on point 1, expected a section on every point"},
-      {"edge 0 1", "s: found edge 0 1, expected sections below 1"},
-      {"edge 0 0", "s: found a cycle of sections, expected none: 0 -> 0"},
+       "s:2: found no section on point 1, expected a section on every point"},
+      {"edge 0 1", "s:2: found '1', expected the number of one of 1 sections"},
+      {"edge 0 0", "s:2: found a cycle of sections, expected none: 0 -> 0"},
       {"edge 0 0\nsection 1 point 0 F 1",
        "s:3: found 'section', expected 'edge' behind the sections"},
       {"section 1 point 0 F 1\nedge 0 1\nedge 0 1",
-       "s: found a second edge 0 1, expected one"},
+       "s:4: found a second edge 0 1, expected one"},
       {"section 1 point 0 F 1\nedge 0 1 comm",
        "s:3: found the end of the line, expected a number from 0 to 1e+15"},
   };
@@ -166,5 +166,6 @@ TEST(Partition, NamesTheCycle) {
     text += "section " + std::to_string(i) + " point 0 F 1\n";
   EXPECT_EQ(readPartitionAgain(text + "edge 3 0\nedge 1 2\nedge 2 3\n"
                                       "edge 3 1\nedge 4 1\n"),
-            "s: found a cycle of sections, expected none: 1 -> 2 -> 3 -> 1");
+            "s:10: found a cycle of sections, expected none: 1 -> 2 -> 3 -> "
+            "1");
 }

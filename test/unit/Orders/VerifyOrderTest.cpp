@@ -43,8 +43,10 @@ TEST(VerifyOrder, NamesEntries) {
   const std::pair<const char *, const char *> cases[] = {
       {"0F0,0B0\n1F0,1B0", "fine"},
       {"0F0,0I0,0W0\n1F0,1B0", "fine"},
-      {"0F0,0B0", "o: found 1 rows, expected 2, one per point"},
-      {"0F0,0B0\n1F0,1B0\n\n", "o: found 3 rows, expected 2, one per point"},
+      {"0F0,0B0", "o:1: found 1 rows, expected 2, one per point"},
+      {"0F0,0B0\n1F0,1B0\n\n", "o:3: found 3 rows, expected 2, one per point"},
+      {"# made\n0F0,0B0\n# slow\n1F0,2B0",
+       "o:4: entry 2: found '2B0', expected a section below 2"},
       {"0F0,0B0\n1F0,,2B0",
        "o:2: entry 3: found '2B0', expected a section below 2"},
       {"0F0,0B0,1F0\n1B0", "o:1: entry 3: found '1F0' on point 0, expected it "

@@ -120,7 +120,7 @@ struct CutResult {
 };
 
 /// A problem from its text (docs/choosing-pipelines.md), which came from
-/// `name`. Else nothing, with one line in `error` that begins with `NAME`.
+/// `name`. Else nothing, with one line in `error` that begins with `NAME:LINE`.
 std::optional<CutProblem> parseCutProblem(std::string_view text,
                                           std::string_view name,
                                           std::string &error);
@@ -128,10 +128,12 @@ std::string print(const CutProblem &problem);
 
 /// `cut 2 3 3 1` and `cost 22.3`.
 std::string print(const CutResult &result);
-/// Cut and cost of what `print` makes of a result.
-std::optional<CutResult> parseCutResult(std::string_view text,
-                                        std::string_view name,
-                                        std::string &error);
+/// Cut and cost of what `print` makes of a result, verified (`verifyCut`).
+/// Else nothing, with one line in `error` that begins with `NAME:LINE`.
+std::optional<CutResult> readCutResult(const CutProblem &problem,
+                                       std::string_view text,
+                                       std::string_view name,
+                                       std::string &error);
 
 /// The sections of a cut, with their costs.
 orders::Partition makePartition(const CutProblem &problem, const Cut &cut);

@@ -103,8 +103,8 @@ struct LayoutResult {
 };
 
 /// A problem from its text (docs/choosing-pipelines.md), which came from
-/// `name`. Else nothing, with one line in `error` that begins with `NAME`. Of
-/// the cluster it has kinds with their memory, nodes and links.
+/// `name`. Else nothing, with one line in `error` that begins with `NAME:LINE`.
+/// Of the cluster it has kinds with their memory, nodes and links.
 std::optional<LayoutProblem> parseLayoutProblem(std::string_view text,
                                                 std::string_view name,
                                                 std::string &error);
@@ -141,6 +141,13 @@ LayoutResult priceLayout(const LayoutProblem &problem, const Layout &layout,
 std::vector<LayoutResult> searchLayouts(const LayoutProblem &problem,
                                         const Deadline &deadline = {});
 
+/// The step of a layout of the problem with the cut of `result`, which is legal
+/// and fits. Knows nothing of the search. Else nothing, with one line in
+/// `error`.
+std::optional<double> checkLayout(const LayoutProblem &problem,
+                                  const LayoutResult &result,
+                                  std::string &error);
+
 /// Whether a result has a layout of the problem and a legal cut that fits, and
 /// costs what it says. Knows nothing of the search. Else false, with one line
 /// in `error`.
@@ -150,11 +157,12 @@ bool verifyLayout(const LayoutProblem &problem, const LayoutResult &result,
 /// `layout pipe 3 data 2 ...`, `cut 3 2 1`, `cost 0.75`, and `again` where
 /// layers are made again.
 std::string print(const LayoutResult &result);
-/// Layout, cut and cost of what `print` makes of a result.
-std::optional<LayoutResult> parseLayoutResult(const LayoutProblem &problem,
-                                              std::string_view text,
-                                              std::string_view name,
-                                              std::string &error);
+/// Layout, cut and cost of what `print` makes of a result, verified. Else
+/// nothing, with one line in `error` that begins with `NAME:LINE`.
+std::optional<LayoutResult> readLayoutResult(const LayoutProblem &problem,
+                                             std::string_view text,
+                                             std::string_view name,
+                                             std::string &error);
 
 /// A table, a line for each layout.
 std::string print(const std::vector<LayoutResult> &results);
