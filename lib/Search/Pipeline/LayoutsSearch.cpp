@@ -6,73 +6,142 @@
 //===----------------------------------------------------------------------===//
 //
 // Layouts are cut in the order of their bounds. One whose bound is no better
-// than the best step so far is not cut. The others are cut by equation 4 first;
-// borders then move in those that are near the best.
+// than the best step so far is not cut. The others are cut by the equations
+// first. In those that are near the best, unlike nodes then change places where
+// there are too many orders for all of them, and borders move.
 //
 //===----------------------------------------------------------------------===//
 
 #include "tandem/Orders/Simulate.h"
 #include "tandem/Search/Pipeline/Layouts.h"
 #include <algorithm>
+#include <array>
+#include <map>
 #include <numeric>
+#include <span>
 
 using namespace tandem;
 using namespace tandem::pipeline;
 
-/// Orders of nodes that are tried for one choice of degrees.
-static constexpr size_t kMostOrders = 64;
+/// As many orders of nodes are all tried.
+static constexpr double kMostOrders = 64;
+/// Of more, so many orders with two blocks swapped.
+static constexpr unsigned kMostSwaps = 2000;
 /// Moving borders made steps up to 10 % shorter on AMP's models.
 static constexpr double kNear = 1.15;
 /// Of a point, where a schedule leaves it open.
 static constexpr unsigned kMostSections = 4;
 
-/// The first group that is like each node's.
-static std::vector<unsigned> getGroups(const cost::Cluster &cluster) {
-  std::vector<unsigned> groups;
-  for (const cost::NodeGroup &group : cluster.nodes) {
-    unsigned first = 0;
-    auto isLike = [&](cost::NodeGroup other) {
-      other.count = group.count;
-      return other == group;
-    };
-    while (!isLike(cluster.nodes[first]))
-      ++first;
-    groups.insert(groups.end(), group.count, first);
+using Numbers = std::vector<unsigned>;
+
+static std::vector<cost::NodeGroup> listNodes(const cost::Cluster &cluster) {
+  std::vector<cost::NodeGroup> nodes;
+  for (cost::NodeGroup group : cluster.nodes) {
+    auto count = static_cast<size_t>(group.count);
+    group.count = 1;
+    nodes.insert(nodes.end(), count, group);
   }
-  return groups;
+  return nodes;
 }
 
-/// Orders of blocks of as many nodes in which no two are equal but for blocks
-/// that are alike. The first one is that of the cluster.
-static std::vector<std::vector<unsigned>>
-listNodeOrders(const cost::Cluster &cluster, unsigned blockSize) {
-  std::vector<unsigned> groups = getGroups(cluster);
-  // The first block that is like each one.
-  std::vector<unsigned> kinds;
+/// Of blocks of as many nodes, the first one that is like each.
+static Numbers getBlockKinds(const cost::Cluster &cluster, unsigned blockSize) {
+  std::vector<cost::NodeGroup> nodes = listNodes(cluster);
   auto getNodes = [&](unsigned block) {
-    auto begin = groups.begin() + block * blockSize;
-    return std::vector<unsigned>(begin, begin + blockSize);
+    return std::span(nodes).subspan(block * blockSize, blockSize);
   };
-  for (unsigned block = 0; block < groups.size() / blockSize; ++block) {
+  Numbers kinds;
+  for (unsigned block = 0; block < nodes.size() / blockSize; ++block) {
     unsigned first = 0;
-    while (getNodes(first) != getNodes(block))
+    while (!std::ranges::equal(getNodes(first), getNodes(block)))
       ++first;
     kinds.push_back(first);
   }
-  std::vector<unsigned> sequence = kinds;
-  std::vector<std::vector<unsigned>> orders;
+  return kinds;
+}
+
+/// Orders of blocks in which no two are equal but for blocks that are alike.
+static double countOrders(const Numbers &kinds) {
+  double count = 1;
+  std::map<unsigned, double> seen;
+  for (size_t i = 0; i < kinds.size(); ++i)
+    count *= static_cast<double>(i + 1) / ++seen[kinds[i]];
+  return count;
+}
+
+/// All of them; the first one is that of the cluster.
+static std::vector<Numbers> listOrders(const Numbers &kinds) {
+  std::vector<Numbers> orders;
+  Numbers sequence = kinds;
   do {
-    std::vector<unsigned> next(kinds.size());
-    auto &order = orders.emplace_back();
+    Numbers next(kinds.size());
+    Numbers &order = orders.emplace_back();
     for (unsigned kind : sequence) {
       while (kinds[next[kind]] != kind)
         ++next[kind];
-      unsigned block = next[kind]++;
-      for (unsigned i = 0; i < blockSize; ++i)
-        order.push_back(block * blockSize + i);
+      order.push_back(next[kind]++);
     }
     std::next_permutation(sequence.begin(), sequence.end());
-  } while (orders.size() < kMostOrders && sequence != kinds);
+  } while (sequence != kinds);
+  return orders;
+}
+
+/// What blocks differ in: seconds of a row on their slowest device, memory of
+/// the smallest one, bandwidth of the narrowest network.
+static std::vector<std::array<double, 3>>
+getTraits(const LayoutProblem &problem, unsigned blockSize) {
+  auto links = problem.cluster.getLinks();
+  std::vector<cost::NodeGroup> nodes = listNodes(problem.cluster);
+  std::vector<std::array<double, 3>> traits(nodes.size() / blockSize,
+                                            {0, kUnlimited, kUnlimited});
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    auto &[seconds, memory, bandwidth] = traits[i / blockSize];
+    if (links[i].network)
+      bandwidth = std::min(bandwidth, links[i].network->bandwidth);
+    for (auto [kind, count] : nodes[i].devices) {
+      const cost::DeviceKind &device = problem.cluster.kinds[kind];
+      memory = std::min(memory, static_cast<double>(device.memorySize));
+      double own = 0;
+      for (const ModelLayer &layer : problem.layers)
+        own += layer.costs.at({device.name, 1}).getTotal();
+      seconds = std::max(seconds, own);
+    }
+  }
+  return traits;
+}
+
+/// The given order, and blocks that rise and fall in each of their traits.
+static std::vector<Numbers> listSorted(const LayoutProblem &problem,
+                                       unsigned blockSize) {
+  auto traits = getTraits(problem, blockSize);
+  Numbers given(traits.size());
+  std::iota(given.begin(), given.end(), 0);
+  std::vector<Numbers> orders = {given};
+  for (size_t trait = 0; trait < traits.front().size(); ++trait)
+    for (double sign : {1, -1}) {
+      Numbers &order = orders.emplace_back(given);
+      std::stable_sort(order.begin(), order.end(), [&](unsigned a, unsigned b) {
+        return sign * traits[a][trait] < sign * traits[b][trait];
+      });
+    }
+  std::sort(orders.begin() + 1, orders.end());
+  orders.erase(std::unique(orders.begin(), orders.end()), orders.end());
+  return orders;
+}
+
+/// Orders of the nodes of the cluster: all, or those that a search begins with.
+static std::vector<Numbers> listNodeOrders(const LayoutProblem &problem,
+                                           unsigned blockSize) {
+  Numbers kinds = getBlockKinds(problem.cluster, blockSize);
+  auto orders = countOrders(kinds) <= kMostOrders
+                    ? listOrders(kinds)
+                    : listSorted(problem, blockSize);
+  for (Numbers &order : orders) {
+    Numbers blocks = std::exchange(order, {});
+    for (unsigned block : blocks)
+      for (unsigned i = 0; i < blockSize; ++i)
+        order.push_back(block * blockSize + i);
+  }
   return orders;
 }
 
@@ -153,7 +222,7 @@ static std::vector<Layout> listLayouts(const LayoutProblem &problem) {
     if (devices % pipe != 0)
       continue;
     unsigned block = getBlockSize(problem, pipe);
-    auto orders = listNodeOrders(problem.cluster, std::max(block, 1u));
+    auto orders = listNodeOrders(problem, std::max(block, 1u));
     if (block == 0)
       orders.resize(1);
     for (unsigned data = 1; data <= devices / pipe; ++data) {
@@ -192,12 +261,16 @@ private:
   bool isOver() const { return best < kUnlimited && deadline.isOver(); }
   void list();
   void priceAll();
+  void reorder();
+  void swapBlocks(LayoutResult &result);
+  bool attempt(LayoutResult &result, const Layout &layout);
   void improve();
   void sort() { std::stable_sort(results.begin(), results.end(), isFaster); }
 
   const LayoutProblem &problem;
   const Deadline &deadline;
   bool isNamed;
+  unsigned numSwaps = 0;
   std::vector<LayoutResult> results;
   double best = kUnlimited;
 };
@@ -232,6 +305,51 @@ void LayoutSearch::priceAll() {
   }
 }
 
+/// Whether a layout is faster than the one of `result`, which it is then.
+bool LayoutSearch::attempt(LayoutResult &result, const Layout &layout) {
+  ++numSwaps;
+  LayoutResult other = priceLayout(problem, layout, deadline, CutEffort::Start);
+  if (!other.cut.empty() && other.seconds < result.seconds * kNear)
+    other = priceLayout(problem, layout, deadline);
+  if (!isFaster(other, result))
+    return false;
+  result = std::move(other);
+  best = std::min(best, result.seconds);
+  return true;
+}
+
+/// Until no two unlike blocks are better the other way round.
+void LayoutSearch::swapBlocks(LayoutResult &result) {
+  unsigned size = getBlockSize(problem, result.layout.pipe);
+  if (isNamed || size == 0 || result.cut.empty())
+    return;
+  Numbers kinds = getBlockKinds(problem.cluster, size);
+  auto number = static_cast<unsigned>(kinds.size());
+  if (countOrders(kinds) <= kMostOrders)
+    return;
+  for (bool isBetter = true; std::exchange(isBetter, false);)
+    for (unsigned first = 0; first < number; ++first)
+      for (unsigned second = first + 1; second < number; ++second) {
+        Layout layout = result.layout;
+        auto a = layout.nodes.begin() + first * size;
+        auto b = layout.nodes.begin() + second * size;
+        if (kinds[*a / size] == kinds[*b / size])
+          continue;
+        if (isOver() || numSwaps >= kMostSwaps)
+          return;
+        std::swap_ranges(a, a + size, b);
+        isBetter |= attempt(result, layout);
+      }
+}
+
+/// From each order that was near the best one before.
+void LayoutSearch::reorder() {
+  double most = best * kNear;
+  for (LayoutResult &result : results)
+    if (result.seconds <= most)
+      swapBlocks(result);
+}
+
 /// Other cuts, of what named layouts or those near the fastest have.
 void LayoutSearch::improve() {
   for (LayoutResult &result : results) {
@@ -252,6 +370,7 @@ std::vector<LayoutResult> LayoutSearch::run() {
   sort();
   priceAll();
   sort();
+  reorder();
   improve();
   sort();
   return std::move(results);

@@ -9,7 +9,9 @@
 #include "tandem/Orders/Simulate.h"
 #include <algorithm>
 #include <gtest/gtest.h>
+#include <random>
 #include <set>
+#include <tuple>
 
 using namespace tandem;
 using namespace tandem::pipeline;
@@ -160,4 +162,80 @@ TEST(Layouts, MakesLayersAgain) {
   EXPECT_TRUE(none.cut.empty());
   EXPECT_TRUE(none.lacksMemory);
   EXPECT_NE(none.why.find("section"), std::string::npos) << none.why;
+}
+
+/// Seven nodes of one device in four groups, each with a speed, a memory and
+/// a network of its own: 630 orders. They share no layers.
+static LayoutProblem makeUnlike(std::mt19937 &random, const char *accounting) {
+  auto draw = [&](double least, double most) {
+    return std::to_string(
+        std::uniform_real_distribution<double>(least, most)(random));
+  };
+  std::string text = std::string("accounting ") + accounting + "\nbatch 4\n";
+  for (unsigned kind = 0; kind < 4; ++kind)
+    text += "kind k" + std::to_string(kind) + " memory " + draw(4e9, 12e9) +
+            "\nnodes " + (kind ? "2 k" : "1 k") + std::to_string(kind) +
+            " 1\nlink network node bandwidth " + draw(1e8, 4e9) + " latency " +
+            draw(0, 0.01) + "\n";
+  for (unsigned i = 0; i < 9; ++i) {
+    std::string layer = "\nlayer " + std::to_string(i);
+    text += layer + " weights " + draw(1e8, 1e9) + " activations " +
+            draw(1e7, 1e8) + " bytes " + draw(1e6, 1e8) + " reduced 1e11";
+    for (unsigned kind = 0; kind < 4; ++kind)
+      text += layer + " kind k" + std::to_string(kind) + " F " + draw(0.1, 1) +
+              " I " + draw(0.1, 1) + " W " + draw(0.1, 1);
+  }
+  std::string error;
+  auto problem = parseLayoutProblem(text, "text", error);
+  EXPECT_TRUE(problem) << error;
+  return *problem;
+}
+
+/// Of all orders of the nodes, by the cuts of each, for the layouts of
+/// `results`.
+static double getBestOfOrders(const LayoutProblem &problem,
+                              const std::vector<LayoutResult> &results) {
+  std::vector<unsigned> kinds;
+  for (const cost::NodeGroup &group : problem.cluster.nodes)
+    kinds.insert(kinds.end(), group.count, group.devices.front().first);
+  std::vector<Layout> layouts;
+  std::set<std::tuple<unsigned, unsigned, unsigned, std::string, unsigned>>
+      seen;
+  for (const LayoutResult &result : results) {
+    const Layout &layout = result.layout;
+    if (seen.emplace(layout.pipe, layout.data, layout.rows, layout.schedule,
+                     layout.sectionsPerPoint)
+            .second)
+      layouts.push_back(layout);
+  }
+  double best = kUnlimited;
+  std::vector<unsigned> sequence = kinds;
+  do {
+    std::vector<unsigned> nodes, next(kinds.size());
+    for (unsigned kind : sequence) {
+      while (kinds[next[kind]] != kind)
+        ++next[kind];
+      nodes.push_back(next[kind]++);
+    }
+    for (Layout &layout : layouts) {
+      layout.nodes = nodes;
+      LayoutResult result = priceLayout(problem, layout);
+      if (!result.cut.empty())
+        best = std::min(best, result.seconds);
+    }
+  } while (std::next_permutation(sequence.begin(), sequence.end()));
+  return best;
+}
+
+TEST(Layouts, OrdersOfManyNodesMeetBruteForce) {
+  std::mt19937 random(5);
+  for (const char *accounting : {"amp", "tandem"})
+    for (unsigned i = 0; i < 3; ++i) {
+      LayoutProblem problem = makeUnlike(random, accounting);
+      std::vector<LayoutResult> results = searchLayouts(problem);
+      double best = getBestOfOrders(problem, results);
+      ASSERT_FALSE(results.empty());
+      EXPECT_LE(results.front().seconds, best * (1 + 1e-9))
+          << accounting << " " << i;
+    }
 }
