@@ -307,12 +307,52 @@ def test_a_long_page_is_small_and_draws_what_can_be_told_apart(browser, tmp_path
     assert 0 < few < there / 20 and is_found
 
 
+def simulated_pipeline(folder, points):
+    """The timeline of a step of one layer on each point."""
+    layers = [torch.nn.Linear(8, 8) for _ in range(points)]
+    model = torch.nn.Sequential(*layers)
+    module = tandem.export(
+        model,
+        lambda m, x: m(x).square().mean(),
+        torch.optim.SGD(model.parameters(), lr=0.1),
+        torch.randn(32, 8),
+    )
+    program, timeline = folder / "p.tdm", folder / "t.json"
+    given = {"mesh": f"pipe={points}", "plan": "pipeline", "accumulate": 32, "device": "sim"}
+    program.write_bytes(compile_module(module, **given).bytes)
+    command = [find_tool("tandem-run"), program, "--device", "sim", "--trace", timeline]
+    subprocess.run(command, check=True, capture_output=True)
+    return program, timeline
+
+
+def test_all_points_of_a_pipeline_are_drawn(browser, tmp_path, monkeypatch):
+    """Those for which a page has no room are left out at equal distances, which it says."""
+    from tandem.pages import steps
+
+    program, timeline = simulated_pipeline(tmp_path, 16)
+    page = tmp_path / "page.html"
+    tandem.page(timeline, page, program=program)
+    open_page(browser, page)
+    text = page.read_text()
+    labels = set(re.findall(r'"point (\d+) compute"', text))
+    assert labels == {str(point) for point in range(16)}
+    assert "the 8 that hold most" in text and "Drawn are" not in text
+    count = len(json.loads(timeline.read_text())["traceEvents"])
+    monkeypatch.setattr(steps, "MOST_EVENTS", count // 4)
+    tandem.page(timeline, page)
+    text = page.read_text()
+    drawn = [int(point) for point in re.findall(r"point (\d+)", re.search("Drawn are.*", text)[0])]
+    assert drawn[0] == 0 and drawn[-1] == 15 and 2 < len(drawn) < 16
+    distances = {b - a for a, b in zip(drawn, drawn[1:], strict=False)}
+    assert max(distances) - min(distances) <= 1
+
+
 def test_a_page_has_an_end(recorded, tmp_path, monkeypatch, capsys):
     from tandem.pages import page, steps
 
     _, files = recorded
     for module, name, words in [
-        (steps, "MOST_EVENTS", "commands ran on the 2 ranks of a page, expected at most 10: name "),
+        (steps, "MOST_EVENTS", "commands ran on the 1 ranks of a page, expected at most 10: name "),
         (page, "_LARGEST", "expected at most 10 B: name fewer ranks"),
     ]:
         with monkeypatch.context() as patched:

@@ -45,7 +45,7 @@ def add_arguments(parser):
         "--ranks",
         type=_ranks,
         default=(),
-        help="the ranks to draw (default: one of each point, eight at most)",
+        help="the ranks to draw (default: one of each point, or the first eight)",
     )
     parser.add_argument(
         "--skip", type=_count, default=0, help="ignore the first N steps in tables (0)"

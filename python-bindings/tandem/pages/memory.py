@@ -12,7 +12,7 @@ from . import text
 from .steps import MILLI
 
 _MOST_POINTS = 4000  # of a curve; the peak is one of them
-_SHOWN = 12
+_SHOWN, _MOST_CURVES = 12, 8
 _DASHES = ["solid", "dashed", "dotted", "dotdash"]
 _COLOURS = ["#1b4f8a", "#c05a00", "#2e7d4f", "#7a4a94"]
 
@@ -76,9 +76,12 @@ def hold(program, step):
 
 
 def draw(holders, x_range, name_of):
-    """The figure; its time is that of the timeline."""
+    """The figure, of the ranks that hold most; its time is that of the timeline."""
+    most = sorted(holders, key=lambda held: -held.peak)[:_MOST_CURVES]
+    is_part = len(holders) > len(most)
+    holders = [held for held in holders if held in most]
     plot = figure(
-        title="bytes that a rank holds",
+        title="bytes that a rank holds" + (f": the {len(most)} that hold most" if is_part else ""),
         x_range=x_range,
         height=260,
         sizing_mode="stretch_width",

@@ -12,7 +12,7 @@ from ..base import outputs
 from ..base.native import native
 from ..errors import TimelineError
 from . import bounds, memory, plans, points, text, timeline
-from .steps import read_step
+from .steps import MOST_EVENTS, check_room, read_step, thin_out
 
 _LARGEST = 10**7  # bytes
 _MOST_RANKS = 8
@@ -23,10 +23,10 @@ def _file(name):
 
 
 def _ranks_of(report, ranks):
-    """Those that are drawn: the named ones, or the first of each point, or the first ones."""
+    """Those to draw: the named ones, or the first of each point, or the first ones."""
     points = [entry["ranks"][0] for entry in report["points"]]
     every = [entry["rank"] for entry in report["ranks"]]
-    return list(ranks) or (points or every)[:_MOST_RANKS]
+    return list(ranks) or points or every[:_MOST_RANKS]
 
 
 def _namer(report):
@@ -50,12 +50,15 @@ class Content:
         self.report = read_report(timelines[0], predicted, skip)
         self.name_of = _namer(self.report)
         self._read_plan(plan, explanation)
-        ranks = _ranks_of(self.report, ranks)
-        self.steps = [read_step(path, step=step, ranks=ranks) for path in timelines]
+        self.chosen = _ranks_of(self.report, ranks)
+        self.steps = [read_step(path, step=step, ranks=self.chosen) for path in timelines]
         for own, path in zip(self.steps[1:], timelines[1:], strict=True):
             self._expect_same(own, path, timelines[0])
         if predicted is not None:
-            self.steps.insert(0, read_step(timelines[0], predicted, ranks=ranks))
+            self.steps.insert(0, read_step(timelines[0], predicted, ranks=self.chosen))
+        if not ranks:
+            thin_out(self.steps)
+        check_room(self.steps)
         self.is_prediction = self.steps[-1].is_predicted
         self.held = []
         if program is not None:
@@ -111,6 +114,18 @@ def _figures(content):
     return figures
 
 
+def _left_out(content):
+    """A note where a page has no room for all ranks."""
+    drawn = [rank.number for rank in content.steps[-1].ranks]
+    if len(drawn) == len(content.chosen):
+        return ""
+    names = ", ".join(content.name_of(rank) for rank in drawn)
+    return text.note(
+        f"Drawn are {len(drawn)} of {len(content.chosen)} ranks, as a page shows at most {MOST_EVENTS} runs of commands:"
+        f" {names}. --ranks names others."
+    )
+
+
 def _title(content):
     report = content.report
     mesh = ", ".join(f"{axis}={extent}" for axis, extent in report["mesh"].items())
@@ -136,6 +151,7 @@ def _sections(content, divs):
         text.note(
             "Drag to move, Ctrl and wheel to zoom, click a bar for all about it, click the legend to hide."
         )
+        + _left_out(content)
         + steps
         + '<div id="command" hidden></div>',
     )

@@ -1,6 +1,7 @@
 """Steps of timelines as arrays: what ran when, for the figures."""
 
 import json
+from collections import Counter
 
 import numpy as np
 
@@ -71,13 +72,36 @@ def read_step(timeline, predicted=None, step=None, ranks=()):
     """A step of the file `timeline`, or of its prediction `predicted`. Raises TimelineError."""
     text = native().print_step(timeline, predicted, step, list(ranks))
     fields = json.loads(text)
-    count = sum(len(rank["events"]["place"]) for rank in fields["ranks"])
-    if count > MOST_EVENTS:
-        raise TimelineError(
-            f"{timeline!r}: {count} commands ran on the {len(fields['ranks'])} ranks of a page,"
-            f" expected at most {MOST_EVENTS}: name fewer with --ranks"
-        )
     return StepTimes(fields, Commands(fields["commands"]))
+
+
+def _spread(items, count):
+    """So many of them at equal distances, from the first to the last."""
+    return [items[i * (len(items) - 1) // max(1, count - 1)] for i in range(count)]
+
+
+def thin_out(steps):
+    """Leaves as many ranks, at equal distances, as have room on one page in all steps."""
+    ranks, runs = [rank.number for rank in steps[-1].ranks], Counter()
+    for step in steps:
+        runs.update({rank.number: len(rank.command) for rank in step.ranks})
+    for count in range(len(ranks), 0, -1):
+        kept = set(_spread(ranks, count))
+        if sum(runs[rank] for rank in kept) <= MOST_EVENTS:
+            break
+    for step in steps:
+        step.ranks = [rank for rank in step.ranks if rank.number in kept]
+
+
+def check_room(steps):
+    """TimelineError where a step has more than a page can show."""
+    for step in steps:
+        count = sum(len(rank.command) for rank in step.ranks)
+        if count > MOST_EVENTS:
+            raise TimelineError(
+                f"{count} commands ran on the {len(step.ranks)} ranks of a page,"
+                f" expected at most {MOST_EVENTS}: name fewer with --ranks"
+            )
 
 
 def styles_of(step):

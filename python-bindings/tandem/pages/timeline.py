@@ -23,7 +23,10 @@ from bokeh.plotting import figure
 from .steps import styles_of
 from .styles import EXPOSED, IDLE, LATE
 
-_LANE, _GAP, _BAR = 22, 10, 0.86  # pixels of a lane, pixels between ranks, share of a lane
+# Pixels of a lane, and the least ones; lanes between ranks; share of a lane.
+_LANE, _LEAST_LANE, _GAP, _BAR = 22, 8, 0.45, 0.86
+_LEAST_WORDS = 14  # pixels of a lane that has words of its own
+_HEIGHT = 1600  # pixels of a figure; above that lanes are lower
 _COLUMNS = 2000  # in which bars are told apart: more than pixels of most screens
 _TIPS = [
     ("operator", "command", "name"),
@@ -81,7 +84,10 @@ class Lanes:
             self._add(rank.number, "communicate", "communicate")
             for queue in self._transfer_queues(step, rank):
                 self._add(rank.number, queue, step.queues[queue]["name"])
-            self._next += _GAP / _LANE
+            self._next += _GAP
+        self._lane_pixels = min(_LANE, max(_LEAST_LANE, _HEIGHT / self._next))
+        if self._lane_pixels < _LEAST_WORDS:
+            self.labels = {self.compute(r.number): name_of(r.number) for r in step.ranks}
 
     def _add(self, rank, key, label):
         self._lanes[rank, key] = -self._next
@@ -109,7 +115,7 @@ class Lanes:
 
     @property
     def pixels(self):
-        return int(self._next * _LANE)
+        return int(self._next * self._lane_pixels)
 
     @property
     def range(self):
