@@ -16,6 +16,14 @@
 
 using namespace tandem;
 
+bool tandem::isSame(const Candidate &first, const Candidate &second) {
+  auto tie = [](const CompileOptions &own) {
+    return std::tie(own.mesh, own.search, own.preset, own.order, own.sections,
+                    own.pins, own.accumulate, own.micro);
+  };
+  return tie(first.options) == tie(second.options);
+}
+
 bool tandem::isBetter(const Candidate &first, const Candidate &second) {
   auto getKey = [](const Candidate &candidate) {
     return std::make_tuple(!candidate.failure.empty(), !candidate.isPriced,
@@ -26,7 +34,8 @@ bool tandem::isBetter(const Candidate &first, const Candidate &second) {
 
 /// Of ranks that do the same at the same time, one is looked at.
 std::string tandem::measure(Candidate &candidate, const std::string &bytes,
-                            const std::string &cluster) {
+                            const std::string &cluster,
+                            llvm::ArrayRef<int64_t> memory) {
   auto report = simulateProgram(bytes, cluster, {});
   if (!report.ok())
     return report.status().message();
@@ -45,9 +54,13 @@ std::string tandem::measure(Candidate &candidate, const std::string &bytes,
   }
   candidate.bubble = candidate.seconds > 0 ? idle / candidate.seconds : 0;
   candidate.held.resize(head.rankPrograms.size());
-  for (const SimulationReport::Memory &memory : report->memory) {
-    int64_t &held = candidate.held[head.rankToProgram[memory.rank]];
-    held = std::max(held, memory.use.held);
+  for (const SimulationReport::Memory &each : report->memory) {
+    int64_t &held = candidate.held[head.rankToProgram[each.rank]];
+    held = std::max(held, each.use.held);
+    if (!memory.empty() && each.use.held > memory[each.rank])
+      return "holds " + printByteSize(each.use.held) + " on rank " +
+             std::to_string(each.rank) + ", more than the limit of " +
+             printByteSize(memory[each.rank]);
   }
   return "";
 }

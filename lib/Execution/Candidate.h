@@ -25,6 +25,8 @@ struct Candidate {
   /// Why there is no Program of it.
   std::string failure = {};
   size_t number = 0;
+  /// Whether the answer is to be no worse, however short the limit is.
+  bool isYardstick = false;
   /// Whether there is more than a plan.
   bool isPriced = true;
   double seconds = 0, bubble = 0, exposed = 0;
@@ -37,14 +39,18 @@ struct Candidate {
   bool isOpen() const { return options.mesh == "auto"; }
 };
 
+/// Whether two become the same Program.
+bool isSame(const Candidate &first, const Candidate &second);
+
 /// What became a Program before what was planned alone; of equally fast ones,
 /// the one that was tried first.
 bool isBetter(const Candidate &first, const Candidate &second);
 
 /// Simulates the Program `bytes` on a cluster, and fills in seconds, bubble,
-/// exposed and held. What is wrong with it; empty: nothing.
+/// exposed and held. What is wrong with it, or that it holds more than the
+/// `memory` of a rank, if there are such limits; empty: nothing.
 std::string measure(Candidate &candidate, const std::string &bytes,
-                    const std::string &cluster);
+                    const std::string &cluster, llvm::ArrayRef<int64_t> memory);
 
 /// A line for each candidate, in order. `end` says why what was planned is not
 /// priced.
