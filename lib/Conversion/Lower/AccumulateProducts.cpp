@@ -10,7 +10,8 @@
 // both terms lie in memory until then: the gradients of all strands.
 //
 // It is cheaper where the other term lies in memory anyway. What the step of
-// the addition computes itself would go from registers into the sum.
+// the addition computes itself would go from registers into the sum. Kernels
+// would read all terms of what many layers read at once, and hold them so long.
 //
 //===----------------------------------------------------------------------===//
 
@@ -40,7 +41,8 @@ public:
 
 private:
   void accumulate(nn::AddOp add);
-  bool canOverwrite(Value term, sched::MatmulOp product, nn::AddOp add) const;
+  bool canOverwrite(Value made, Value term, sched::MatmulOp product,
+                    nn::AddOp add) const;
 
   func::FuncOp function;
   DenseMap<Operation *, int64_t> position;
@@ -51,25 +53,37 @@ static sched::StepOp getStep(Operation *op) {
   return op->getParentOfType<sched::StepOp>();
 }
 
+/// What `add` reads as `term`, without reshapes of its own.
+static Value getMade(Value term) {
+  while (auto reshape = term.getDefiningOp<nn::ReshapeOp>()) {
+    if (!term.hasOneUse())
+      return term;
+    term = reshape.getInput();
+  }
+  return term;
+}
+
 /// A product of which `add` makes a sum, and nobody else anything.
 static sched::MatmulOp getProduct(Value term, nn::AddOp add) {
-  auto product = term.getDefiningOp<sched::MatmulOp>();
-  bool isFree = product && !product.getSum() && term.hasOneUse() &&
+  Value made = getMade(term);
+  auto product = made.getDefiningOp<sched::MatmulOp>();
+  bool isFree = product && !product.getSum() && made.hasOneUse() &&
                 term.getType() == add.getType();
   return isFree ? product : sched::MatmulOp();
 }
 
-/// Whether `term` has a buffer of its own that is complete when `product`
-/// begins, and that nothing but `add` reads.
-bool Accumulator::canOverwrite(Value term, sched::MatmulOp product,
+/// Whether `made`, which is read as `term`, has a buffer of its own that is
+/// complete when `product` begins, and that nothing but `add` reads.
+bool Accumulator::canOverwrite(Value made, Value term, sched::MatmulOp product,
                                nn::AddOp add) const {
-  Operation *maker = term.getDefiningOp();
+  Operation *maker = made.getDefiningOp();
   // What keeps the sum in the memory of the term does not read it.
-  bool isReadOnce = llvm::all_of(term.getUsers(), [&](Operation *user) {
-    return user == add || isa<sched::KeepOp>(user);
-  });
+  bool isReadOnce = llvm::count_if(made.getUsers(), [](Operation *user) {
+                      return !isa<sched::KeepOp>(user);
+                    }) == 1;
   if (!maker || !isReadOnce || term.getType() != add.getType() ||
-      isFreeView(maker) || spmd::isSource(maker))
+      made.getType() != product.getResult().getType() || isFreeView(maker) ||
+      spmd::isSource(maker))
     return false;
   sched::StepOp step = getStep(maker);
   bool liesInMemory =
@@ -82,11 +96,12 @@ void Accumulator::accumulate(nn::AddOp add) {
   for (auto [own, other] : {std::pair(add.getRhs(), add.getLhs()),
                             std::pair(add.getLhs(), add.getRhs())}) {
     sched::MatmulOp product = getProduct(own, add);
-    if (!product || !canOverwrite(other, product, add))
+    Value made = getMade(other);
+    if (!product || !canOverwrite(made, other, product, add))
       continue;
-    product.getSumMutable().assign(other);
+    product.getSumMutable().assign(made);
     takeOrigin(product.getResult(), add.getResult());
-    add.replaceAllUsesWith(product.getResult());
+    add.replaceAllUsesWith(own);
     add.erase();
     return;
   }

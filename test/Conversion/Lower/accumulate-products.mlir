@@ -90,3 +90,46 @@ func.func @step(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   } : tensor<4x4xf32>
   return %0 : tensor<4x4xf32>
 }
+
+// -----
+
+// Also through reshapes of their own, as gradients of rows are added up that
+// several layers read: one term is held, and not all of them. Not through one
+// that others read, and not onto what has another reshape.
+// CHECK-LABEL: func.func @step
+// CHECK: %[[A:.*]] = sched.matmul %{{.*}}, %{{.*}} {
+// CHECK: %[[B:.*]] = sched.matmul %{{.*}}, %{{.*}} onto %[[A]] {
+// CHECK: %[[C:.*]] = sched.matmul %{{.*}}, %{{.*}} onto %[[B]] {
+// CHECK-NOT: nn.add
+// CHECK: %[[D:.*]] = nn.reshape %[[C]]
+// CHECK: nn.exp %[[D]]
+// CHECK: %[[S:.*]] = sched.matmul
+// CHECK-NOT: onto
+// CHECK-COUNT-2: nn.add
+func.func @step(%x: tensor<4x4xf32>) -> (tensor<2x2x4xf32>, tensor<2x2x4xf32>, tensor<2x2x4xf32>, tensor<16xf32>) {
+  %0:4, %e = sched.step on compute stage 0 strand 0 {
+    %a = sched.matmul %x, %x {batch = array<i64>, m = 4, n = 4, k = 4, strides_a = array<i64: 4, 1>, strides_b = array<i64: 4, 1>, strides_c = array<i64: 4, 1>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %a3 = nn.reshape %a : (tensor<4x4xf32>) -> tensor<2x2x4xf32>
+    %b = sched.matmul %x, %x {batch = array<i64>, m = 4, n = 4, k = 4, strides_a = array<i64: 4, 1>, strides_b = array<i64: 4, 1>, strides_c = array<i64: 4, 1>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %b3 = nn.reshape %b : (tensor<4x4xf32>) -> tensor<2x2x4xf32>
+    %ab = nn.add %a3, %b3 : (tensor<2x2x4xf32>, tensor<2x2x4xf32>) -> tensor<2x2x4xf32>
+    %c = sched.matmul %x, %x {batch = array<i64>, m = 4, n = 4, k = 4, strides_a = array<i64: 4, 1>, strides_b = array<i64: 4, 1>, strides_c = array<i64: 4, 1>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %c3 = nn.reshape %c : (tensor<4x4xf32>) -> tensor<2x2x4xf32>
+    %abc = nn.add %ab, %c3 : (tensor<2x2x4xf32>, tensor<2x2x4xf32>) -> tensor<2x2x4xf32>
+    %exp = nn.exp %abc : (tensor<2x2x4xf32>) -> tensor<2x2x4xf32>
+    %s = sched.matmul %x, %x {batch = array<i64>, m = 4, n = 4, k = 4, strides_a = array<i64: 4, 1>, strides_b = array<i64: 4, 1>, strides_c = array<i64: 4, 1>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %s1 = nn.reshape %s : (tensor<4x4xf32>) -> tensor<16xf32>
+    %s3 = nn.reshape %s : (tensor<4x4xf32>) -> tensor<2x2x4xf32>
+    %t = sched.matmul %x, %x {batch = array<i64>, m = 4, n = 4, k = 4, strides_a = array<i64: 4, 1>, strides_b = array<i64: 4, 1>, strides_c = array<i64: 4, 1>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %t3 = nn.reshape %t : (tensor<4x4xf32>) -> tensor<2x2x4xf32>
+    %st = nn.add %s3, %t3 : (tensor<2x2x4xf32>, tensor<2x2x4xf32>) -> tensor<2x2x4xf32>
+    %u = sched.matmul %x, %x {batch = array<i64>, m = 4, n = 4, k = 4, strides_a = array<i64: 4, 1>, strides_b = array<i64: 4, 1>, strides_c = array<i64: 4, 1>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %u3 = nn.reshape %u : (tensor<4x4xf32>) -> tensor<2x2x4xf32>
+    %v = sched.matmul %x, %x {batch = array<i64>, m = 4, n = 4, k = 4, strides_a = array<i64: 4, 1>, strides_b = array<i64: 4, 1>, strides_c = array<i64: 4, 1>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %v3 = nn.reshape %v : (tensor<4x4xf32>) -> tensor<2x2x4xf32>
+    %uv = nn.add %u3, %v3 : (tensor<2x2x4xf32>, tensor<2x2x4xf32>) -> tensor<2x2x4xf32>
+    %more = nn.mul %u3, %uv : (tensor<2x2x4xf32>, tensor<2x2x4xf32>) -> tensor<2x2x4xf32>
+    sched.yield %exp, %st, %more, %s1 : tensor<2x2x4xf32>, tensor<2x2x4xf32>, tensor<2x2x4xf32>, tensor<16xf32>
+  } : tensor<2x2x4xf32>, tensor<2x2x4xf32>, tensor<2x2x4xf32>, tensor<16xf32>
+  return %0#0, %0#1, %0#2, %0#3 : tensor<2x2x4xf32>, tensor<2x2x4xf32>, tensor<2x2x4xf32>, tensor<16xf32>
+}

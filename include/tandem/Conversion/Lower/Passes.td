@@ -89,7 +89,8 @@ def AccumulateProducts : Lower_Pass<"tandem-accumulate-products"> {
   let description = [{
     Before: `nn.add` of a `sched.matmul` that nothing else reads, and of a term
     that lies in memory when the product begins and that nothing else reads: the
-    gradients of two strands. After: a product onto that term, whose buffer it
+    gradients of two strands, or of what two layers read. Reshapes of both are
+    looked through. After: a product onto that term, whose buffer it
     takes, where both are made on one queue. Sums are the same in exact
     arithmetic; a library may round once less, or add in another order.
   }];
