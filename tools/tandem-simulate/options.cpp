@@ -30,7 +30,8 @@ a step takes and why (docs/clusters.md).
   --jitter SHARE   standard deviation of the time of a command, as a share of it (0)
   --seed N         of the jitter (0)
   --straggler RANK=FACTOR
-                   the commands of a rank take so many times longer; may be repeated
+                   the commands of a rank take so many times longer; may be
+                   repeated for other ranks
   --trace FILE     write a timeline of all ranks (docs/timelines.md)
   --json FILE      write the numbers as JSON (docs/clusters.md)
   --help           print this text
@@ -73,8 +74,11 @@ Status takeStraggler(Arguments &arguments, Options &options) {
   if (!isRight)
     return Status::error("--straggler is '" + text +
                          "', expected a rank and a factor such as 3=1.5");
-  options.simulation.stragglers[int64_t(rank)] = factor;
-  return Status::success();
+  auto [own, isNew] = options.simulation.stragglers.emplace(rank, factor);
+  return isNew ? Status::success()
+               : Status::error("--straggler names rank " +
+                               std::to_string(own->first) +
+                               " twice, expected each rank once");
 }
 
 /// tandem-run has looked at it.
