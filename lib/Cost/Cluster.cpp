@@ -59,8 +59,9 @@ private:
   void readEfficiency(const TextNode &node, ComputeRate &rate);
   void readNodes(const TextNode &node);
   void readNodeGroup(const TextNode &node);
-  std::optional<Link> readLink(const TextNode &links, const char *level,
-                               bool hasQueue = true);
+  std::optional<Link> readLink(const TextNode &links, const char *level);
+  int64_t readSharers(const TextNode &node);
+  std::optional<HostLink> readHostLink(const TextNode &links);
   void checkLinks(const std::string &place);
   void readLinks(const TextNode &root);
   void readInterference(const TextNode &node);
@@ -325,20 +326,53 @@ void Reader::readNodes(const TextNode &node) {
 // Links
 //===----------------------------------------------------------------------===//
 
-std::optional<Link> Reader::readLink(const TextNode &links, const char *level,
-                                     bool hasQueue) {
+std::optional<Link> Reader::readLink(const TextNode &links, const char *level) {
   const TextNode *node = links.find(level);
   if (!node || !isMapping(*node, "'latency', 'bandwidth' and 'per'"))
     return std::nullopt;
-  if (hasQueue)
-    checkKeys(*node, {"latency", "bandwidth", "per", "queue"});
-  else
-    checkKeys(*node, {"latency", "bandwidth", "per"});
+  checkKeys(*node, {"latency", "bandwidth", "per", "queue"});
   Link link;
   link.latency = get(*node, "latency", Quantity::Time, true);
   link.bandwidth = get(*node, "bandwidth", Quantity::Bandwidth);
   link.isPerDevice = getChoice(*node, "per", {"node", "device"}, -1) == 1;
   link.queue = getChoice(*node, "queue", {"0", "1", "2", "3"}, 0);
+  return link;
+}
+
+/// How many devices share a link to the host; 0: all of a node.
+int64_t Reader::readSharers(const TextNode &node) {
+  const char *expected =
+      "'device', 'node' or how many devices share it, such as 2";
+  const TextNode *per = require(node, "per", expected);
+  if (!per || per->scalar == "device")
+    return 1;
+  if (per->scalar == "node")
+    return 0;
+  std::string found = describe(*per);
+  if (per->kind == TextNode::Kind::Scalar)
+    if (auto count = parseQuantity(per->scalar, Quantity::Count, false, found))
+      return static_cast<int64_t>(*count);
+  fail(per->place, found, expected);
+  return 1;
+}
+
+/// Each direction has a queue, and may have a bandwidth.
+std::optional<HostLink> Reader::readHostLink(const TextNode &links) {
+  const TextNode *node = links.find("host");
+  if (!node || !isMapping(*node, "'latency', 'bandwidth' and 'per'"))
+    return std::nullopt;
+  checkKeys(*node, {"latency", "bandwidth", "per"});
+  HostLink link;
+  link.latency = get(*node, "latency", Quantity::Time, true);
+  const TextNode *both = node->find("bandwidth");
+  if (both && both->kind == TextNode::Kind::Mapping) {
+    checkKeys(*both, {"to", "from"});
+    link.toHost = get(*both, "to", Quantity::Bandwidth);
+    link.fromHost = get(*both, "from", Quantity::Bandwidth);
+  } else {
+    link.toHost = link.fromHost = get(*node, "bandwidth", Quantity::Bandwidth);
+  }
+  link.sharers = readSharers(*node);
   return link;
 }
 
@@ -348,8 +382,7 @@ void Reader::readLinks(const TextNode &root) {
     checkKeys(*links, {"node", "network", "host"});
     cluster.node = readLink(*links, "node");
     cluster.network = readLink(*links, "network");
-    // Each direction has a queue.
-    cluster.host = readLink(*links, "host", /*hasQueue=*/false);
+    cluster.host = readHostLink(*links);
   }
   checkLinks(links ? links->place : root.place);
 }
@@ -386,11 +419,12 @@ void Reader::checkLinks(const std::string &place) {
 }
 
 void Reader::readInterference(const TextNode &node) {
-  if (!isMapping(node, "'computation' and 'collective'"))
+  if (!isMapping(node, "'computation', 'collective' or 'copy'"))
     return;
-  checkKeys(node, {"computation", "collective"});
+  checkKeys(node, {"computation", "collective", "copy"});
   cluster.computeSlowdown = getOr(node, "computation", Quantity::Factor, 1);
   cluster.collectiveSlowdown = getOr(node, "collective", Quantity::Factor, 1);
+  cluster.copySlowdown = getOr(node, "copy", Quantity::Factor, 1);
 }
 
 //===----------------------------------------------------------------------===//

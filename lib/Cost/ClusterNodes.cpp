@@ -9,11 +9,17 @@
 
 using namespace tandem::cost;
 
+int64_t NodeGroup::getNumDevices() const {
+  int64_t number = 0;
+  for (auto [kind, count] : devices)
+    number += count;
+  return number;
+}
+
 int64_t Cluster::getNumDevices() const {
   int64_t devices = 0;
   for (const NodeGroup &group : nodes)
-    for (auto [kind, count] : group.devices)
-      devices += group.count * count;
+    devices += group.count * group.getNumDevices();
   return devices;
 }
 

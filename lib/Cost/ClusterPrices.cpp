@@ -64,17 +64,16 @@ static const ComputeRate &getRate(const DeviceKind &kind, std::string_view type,
   return *lowest;
 }
 
-double tandem::cost::getHostSeconds(const Cluster &cluster, double bytes) {
-  int64_t sharers = 1;
-  if (!cluster.host->isPerDevice)
-    for (const NodeGroup &group : cluster.nodes) {
-      int64_t devices = 0;
-      for (auto [kind, count] : group.devices)
-        devices += count;
-      sharers = std::max(sharers, devices);
-    }
-  return cluster.host->latency +
-         bytes * static_cast<double>(sharers) / cluster.host->bandwidth;
+double tandem::cost::getHostSeconds(const Cluster &cluster, double bytes,
+                                    bool isToHost) {
+  const HostLink &link = *cluster.host;
+  int64_t devices = 1;
+  for (const NodeGroup &group : cluster.nodes)
+    devices = std::max(devices, group.getNumDevices());
+  auto sharers = static_cast<double>(
+      link.sharers ? std::min(link.sharers, devices) : devices);
+  return link.latency +
+         bytes * sharers / (isToHost ? link.toHost : link.fromHost);
 }
 
 std::string tandem::cost::describeMissingHost(const Cluster &cluster) {

@@ -73,6 +73,19 @@ static void print(std::ostream &out, const std::string &indent,
     out << indent << "  queue: " << link->queue << "\n";
 }
 
+static void print(std::ostream &out, const HostLink &link) {
+  std::string to = printQuantity(link.toHost, Quantity::Bandwidth);
+  std::string from = printQuantity(link.fromHost, Quantity::Bandwidth);
+  out << "  host:\n    latency: " << printQuantity(link.latency, Quantity::Time)
+      << "\n    bandwidth: "
+      << (to == from ? to : "{to: " + to + ", from: " + from + "}")
+      << "\n    per: "
+      << (link.sharers == 0   ? "node"
+          : link.sharers == 1 ? "device"
+                              : std::to_string(link.sharers))
+      << "\n";
+}
+
 static void print(std::ostream &out, const Cluster &cluster,
                   const NodeGroup &group) {
   out << "  - count: " << group.count << "\n    devices: {";
@@ -133,12 +146,16 @@ std::string tandem::cost::print(const Cluster &cluster) {
     out << "link:\n";
   ::print(out, "  ", "node", cluster.node);
   ::print(out, "  ", "network", cluster.network);
-  ::print(out, "  ", "host", cluster.host);
+  if (cluster.host)
+    ::print(out, *cluster.host);
   out << "interference:\n  computation: "
       << printQuantity(cluster.computeSlowdown, Quantity::Factor)
       << "\n  collective: "
-      << printQuantity(cluster.collectiveSlowdown, Quantity::Factor)
-      << "\npiece: " << printQuantity(cluster.pieceLatency, Quantity::Time)
+      << printQuantity(cluster.collectiveSlowdown, Quantity::Factor);
+  if (cluster.copySlowdown > 1)
+    out << "\n  copy: "
+        << printQuantity(cluster.copySlowdown, Quantity::Factor);
+  out << "\npiece: " << printQuantity(cluster.pieceLatency, Quantity::Time)
       << "\n";
   printMeasured(out, cluster);
   return out.str();

@@ -26,9 +26,12 @@ ClusterMachine::make(const Program &program, const cost::Cluster &cluster,
     return nullptr;
   machine->placeRanks();
   machine->addLinks();
+  if (copiesFromHost(program))
+    machine->addHostLinks();
   machine->priceCommands();
   machine->computationSlowdown = cluster.computeSlowdown;
   machine->movementSlowdown = cluster.collectiveSlowdown;
+  machine->copySlowdown = cluster.copySlowdown;
   // Beside each other never slower than one after the other.
   if (1 / cluster.computeSlowdown + 1 / cluster.collectiveSlowdown <= 1)
     machine->computationSlowdown = machine->movementSlowdown = 2;
@@ -80,9 +83,25 @@ void ClusterMachine::addLinks() {
   add([&](unsigned node) { return links[node].network; }, true, network);
 }
 
+void ClusterMachine::addHostLinks() {
+  int64_t sharers = cluster.host->sharers, number = 0;
+  for (size_t rank = 0; rank < nodes.size(); ++rank) {
+    number = rank > 0 && nodes[rank] == nodes[rank - 1] ? number + 1 : 0;
+    if (sharers ? number % sharers == 0 : number == 0) {
+      host.push_back({numLinks, numLinks + 1});
+      numLinks += 2;
+    } else {
+      host.push_back(host.back());
+    }
+  }
+}
+
 std::vector<uint32_t> ClusterMachine::linksOf(int64_t rank) const {
-  return {inside[rank].out, inside[rank].in, network[rank].out,
-          network[rank].in};
+  std::vector<uint32_t> list;
+  for (const auto *pairs : {&inside, &network, &host})
+    if (!pairs->empty())
+      list.insert(list.end(), {(*pairs)[rank].out, (*pairs)[rank].in});
+  return list;
 }
 
 /// Each device takes its own time.
@@ -93,11 +112,13 @@ void ClusterMachine::priceCommands() {
     cost::Cluster own = cluster;
     own.kinds = {kind};
     auto &ofKind = seconds.emplace_back();
-    for (const auto &listing : listings) {
+    for (size_t i = 0; i < listings.size(); ++i) {
       ofKind.emplace_back();
-      for (const Command *command : listing)
+      for (const Command *command : listings[i])
         ofKind.back().push_back(isComputation(*command)
-                                    ? priceComputation(program, own, *command)
+                                    ? priceComputation(program,
+                                                       program.rankPrograms[i],
+                                                       own, *command)
                                     : 0);
     }
   }
@@ -195,6 +216,13 @@ Movement ClusterMachine::moveBetween(int64_t from, int64_t to,
   return movement;
 }
 
+Movement ClusterMachine::moveHost(int64_t rank, const HostCopy &copy) const {
+  const cost::HostLink &link = *cluster.host;
+  auto [out, in] = host[rank];
+  double bandwidth = copy.isToHost ? link.toHost : link.fromHost;
+  return {link.latency, {{{copy.isToHost ? out : in, copy.bytes / bandwidth}}}};
+}
+
 /// A combined verdict is one word, and takes no time.
 Movement
 ClusterMachine::movementOf(const std::vector<int64_t> &members,
@@ -204,7 +232,11 @@ ClusterMachine::movementOf(const std::vector<int64_t> &members,
     return moveGroup(members, *op);
   if (const auto *op = std::get_if<Transfer>(&operation))
     return moveBetween(members[0], members[1], *op);
-  return {};
+  const RankProgram &own =
+      program.rankPrograms[program.rankToProgram[members.front()]];
+  if (auto copy = getHostCopy(program, own, at(commands.front())))
+    return moveHost(members.front(), *copy);
+  return {0, {{{kOwnLink, secondsOf(commands.front())}}}};
 }
 
 } // namespace tandem

@@ -7,7 +7,8 @@
 //
 // The prices of a cluster file, with the links that make them: where the groups
 // of an axis communicate at the same time, a collective takes what the axis'
-// rate says; alone it takes less.
+// rate says; alone it takes less. So it is with copies of the devices that
+// share a link to their host.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,9 +22,24 @@
 
 namespace tandem {
 
-/// Seconds of a command that computes, on the slowest kind of device, or of one
-/// that copies from the host or to it.
+/// A copy between a device and its host.
+struct HostCopy {
+  double bytes = 0;
+  bool isToHost = false;
+};
+
+/// What a command of `rankProgram` copies; nothing if it is no such copy.
+std::optional<HostCopy> getHostCopy(const rt::Program &program,
+                                    const rt::RankProgram &rankProgram,
+                                    const rt::Command &command);
+
+/// Whether commands of `program` copy from the host or to it.
+bool copiesFromHost(const rt::Program &program);
+
+/// Seconds of a command that computes, on the slowest kind of device, or of a
+/// copy from the host or to it.
 double priceComputation(const rt::Program &program,
+                        const rt::RankProgram &rankProgram,
                         const cost::Cluster &cluster,
                         const rt::Command &command);
 
@@ -54,8 +70,8 @@ public:
                                               const cost::Cluster &cluster,
                                               std::string &error);
 
-  /// From here on commands take the seconds of `times`, which is checked to be
-  /// the Program's, on every device.
+  /// From here on commands that compute take the seconds of `times`, which is
+  /// checked to be the Program's, on every device.
   void take(const rt::CommandTimes &times);
 
   double secondsOf(const rt::RankCommand &command) const override;
@@ -74,6 +90,7 @@ private:
       : program(program), cluster(cluster) {}
   void placeRanks();
   void addLinks();
+  void addHostLinks();
   void priceCommands();
   bool priceAxes(std::string &error);
   const rt::Command &at(const rt::RankCommand &command) const;
@@ -81,6 +98,7 @@ private:
                          const rt::Collective &op) const;
   rt::Movement moveBetween(int64_t from, int64_t to,
                            const rt::Transfer &op) const;
+  rt::Movement moveHost(int64_t rank, const HostCopy &copy) const;
   void addUses(const std::vector<int64_t> &members, const AxisPart &part,
                std::vector<rt::LinkUse> &uses) const;
   /// How many times longer a change takes, measured, than its formula says.
@@ -92,8 +110,9 @@ private:
   std::vector<unsigned> kinds, nodes;
   /// By node.
   std::vector<cost::NodeLinks> links;
-  /// By rank: inside of its node, and between nodes.
-  std::vector<Pair> inside, network;
+  /// By rank: inside of its node, between nodes, and to its host and from it,
+  /// if the Program copies.
+  std::vector<Pair> inside, network, host;
   /// By rank program, its listing; by kind too, the seconds of each command.
   std::vector<std::vector<const rt::Command *>> listings;
   std::vector<std::vector<std::vector<double>>> seconds;

@@ -7,6 +7,7 @@
 
 #include "ClusterMachine.h"
 #include "tandem/Prediction/Prediction.h"
+#include "tandem_rt/pinned.h"
 #include <algorithm>
 #include <numeric>
 #include <set>
@@ -17,19 +18,28 @@ using namespace rt;
 using cost::Change;
 using cost::Cluster;
 
-static bool isHostCopy(const Program &program, const Command &command) {
-  return program.queues[command.queue].role == QueueRole::Copy &&
-         std::holds_alternative<Copy>(command.operation);
+std::optional<HostCopy> getHostCopy(const Program &program,
+                                    const RankProgram &rankProgram,
+                                    const Command &command) {
+  const auto *copy = std::get_if<Copy>(&command.operation);
+  if (!copy || program.queues[command.queue].role != QueueRole::Copy)
+    return std::nullopt;
+  return HostCopy{static_cast<double>(copy->source.bytes),
+                  isPinned(program, rankProgram, copy->destination)};
+}
+
+bool copiesFromHost(const Program &program) {
+  for (const RankProgram &rankProgram : program.rankPrograms)
+    for (const Command *command : rankProgram.listing())
+      if (getHostCopy(program, rankProgram, *command))
+        return true;
+  return false;
 }
 
 std::string findMissingHost(const Program &program, const Cluster &cluster) {
-  if (cluster.host)
-    return "";
-  for (const RankProgram &rankProgram : program.rankPrograms)
-    for (const Command *command : rankProgram.listing())
-      if (isHostCopy(program, *command))
-        return describeMissingHost(cluster);
-  return "";
+  return cluster.host || !copiesFromHost(program)
+             ? ""
+             : describeMissingHost(cluster);
 }
 
 PricedWork workOf(const Command &command) {
@@ -46,12 +56,10 @@ PricedWork workOf(const Command &command) {
   return {"nn.matmul", elementName(gemm->inputType), std::move(loops)};
 }
 
-double priceComputation(const Program &program, const Cluster &cluster,
-                        const Command &command) {
-  if (isHostCopy(program, command))
-    return getHostSeconds(
-        cluster,
-        static_cast<double>(std::get<Copy>(command.operation).source.bytes));
+double priceComputation(const Program &program, const RankProgram &rankProgram,
+                        const Cluster &cluster, const Command &command) {
+  if (auto copy = getHostCopy(program, rankProgram, command))
+    return getHostSeconds(cluster, copy->bytes, copy->isToHost);
   auto flops = static_cast<double>(command.flops);
   auto bytes = static_cast<double>(command.bytes);
   PricedWork work = workOf(command);
@@ -129,14 +137,22 @@ struct Pricer {
             static_cast<double>(numElements(op.shape) * elementBytes(op.type)));
   }
 
+  void addComputation(const RankProgram &rankProgram, const Cluster &devices,
+                      const Command &command) {
+    times.seconds.back()[command.id] =
+        priceComputation(program, rankProgram, devices, command);
+    if (getHostCopy(program, rankProgram, command))
+      times.latency.back()[command.id] = cluster.host->latency;
+  }
+
   /// On the slowest of `devices`.
   void add(const RankProgram &rankProgram, const Cluster &devices) {
-    auto &seconds = times.seconds.emplace_back();
+    times.seconds.emplace_back();
     times.collectives.emplace_back();
     times.latency.emplace_back();
     for (const Command *command : rankProgram.listing())
       if (isComputation(*command))
-        seconds[command->id] = priceComputation(program, devices, *command);
+        addComputation(rankProgram, devices, *command);
       else if (const auto *op = std::get_if<Collective>(&command->operation))
         add(command->id, *op);
       else if (const auto *op = std::get_if<Transfer>(&command->operation))
@@ -145,22 +161,29 @@ struct Pricer {
 };
 } // namespace
 
-/// With the kinds of device alone that run a rank program: the points of a
-/// pipeline differ where machines do.
+/// With the kinds of device and the nodes alone that run a rank program: the
+/// points of a pipeline differ where machines do.
 static Cluster takeDevices(const Program &program, const Cluster &cluster,
                            size_t rankProgram) {
   std::set<unsigned> used;
+  std::vector<cost::NodeGroup> nodes;
   size_t rank = 0;
-  for (const cost::NodeGroup &group : cluster.nodes)
+  for (const cost::NodeGroup &group : cluster.nodes) {
+    bool runs = false;
     for (int64_t i = 0; i < group.count; ++i)
       for (auto [kind, count] : group.devices)
         for (int64_t device = 0; device < count; ++device, ++rank)
           if (rank < program.rankToProgram.size() &&
               program.rankToProgram[rank] == rankProgram)
-            used.insert(kind);
+            used.insert(kind), runs = true;
+    if (runs)
+      nodes.push_back(group);
+  }
   Cluster own = cluster;
-  if (!used.empty())
-    own.kinds.clear();
+  if (used.empty())
+    return own;
+  own.nodes = std::move(nodes);
+  own.kinds.clear();
   for (unsigned kind : used)
     own.kinds.push_back(cluster.kinds[kind]);
   return own;
@@ -182,6 +205,7 @@ Expected<CommandTimes> priceProgram(const Program &program,
   times.machine = cluster.machine;
   times.computationSlowdown = cluster.computeSlowdown;
   times.collectiveSlowdown = cluster.collectiveSlowdown;
+  times.copySlowdown = cluster.copySlowdown;
   for (size_t i = 0; i < program.rankPrograms.size(); ++i)
     Pricer{program, cluster, mesh, times}.add(program.rankPrograms[i],
                                               takeDevices(program, cluster, i));

@@ -6,6 +6,7 @@ import subprocess
 
 import matrix
 import pytest
+import tandem
 from tandem.session.compile import compile_module
 from tandem.verify.reference import find_tool
 
@@ -16,6 +17,9 @@ CASES = [
     ("llama", "pipe=2,data=2", {"plan": "pipeline", "accumulate": 2}),
 ]
 
+NETWORK = "{latency: 20 us, bandwidth: 1 GB/s, per: node}"
+UNEVEN = "- {count: 1, devices: {core: 3}}\n  - {count: 1, devices: {core: 1}}"
+
 
 def simulate(program, path, cluster):
     path.write_bytes(program)
@@ -25,12 +29,42 @@ def simulate(program, path, cluster):
     return json.loads(numbers.read_text())["seconds"]
 
 
-@pytest.mark.parametrize("variant,mesh,options", CASES, ids=lambda value: str(value)[:16])
-def test_the_compiler_says_what_is_simulated(variant, mesh, options, tmp_path):
+LAPTOP = matrix.ROOT / "examples/clusters/laptop.yaml"
+
+
+def check_agreement(variant, folder, **given):
+    """Seconds of the step, and the Program's file."""
     module = matrix.subject_of(matrix.Case(variant, dtype="float32")).module
-    cluster = matrix.ROOT / "examples/clusters/laptop.yaml"
-    given = {"mesh": mesh, "cluster": cluster, **options}
     remarks = "\n".join(compile_module(module, timeline=True, **given).remarks)
     told = float(re.search(r"timeline (\S+) s \(planned: cluster 'laptop'\)", remarks)[1])
     program = compile_module(module, device="sim", **given).bytes
-    assert simulate(program, tmp_path / "step.tdm", cluster) == pytest.approx(told, rel=0.01)
+    path = folder / "step.tdm"
+    assert simulate(program, path, given["cluster"]) == pytest.approx(told, rel=0.01)
+    return told, path
+
+
+@pytest.mark.parametrize("variant,mesh,options", CASES, ids=lambda value: str(value)[:16])
+def test_the_compiler_says_what_is_simulated(variant, mesh, options, tmp_path):
+    check_agreement(variant, tmp_path, mesh=mesh, cluster=LAPTOP, **options)
+
+
+@pytest.mark.parametrize("copy", [1, 1.5])
+@pytest.mark.parametrize("per", ["device", "node", "2"])
+def test_copies_from_the_host_take_what_was_said(per, copy, tmp_path):
+    """Of the compiler, the simulator, and a table of prices; on nodes of three devices and of one."""
+    link = f"host: {{latency: 2 us, bandwidth: {{to: 0.5 GB/s, from: 1 GB/s}}, per: {per}}}"
+    text = re.sub(r"host: \{.*", f"network: {NETWORK}\n  {link}", LAPTOP.read_text())
+    text = text.replace("- {count: 1, devices: {core: 4}}", UNEVEN)
+    cluster = tmp_path / "uneven.yaml"
+    cluster.write_text(text.replace("collective: 1.2", f"collective: 1.2, copy: {copy}"))
+    pins = [tandem.pin("exp_avg*", "host")]
+    how = dict(mesh="data=4", plan="zero", micro=2, pins=pins, cluster=cluster)
+    told, path = check_agreement("gpt", tmp_path, **how)
+    table, timeline = tmp_path / "table.json", tmp_path / "predicted.json"
+    priced = [find_tool("tandem-profile"), "--price", path, "--cluster", cluster, "-o", table]
+    subprocess.run(priced, check=True)
+    predicted = [find_tool("tandem-trace"), "predict", path, "--times", table, "-o", timeline]
+    subprocess.run(predicted, check=True, capture_output=True)
+    events = json.loads(timeline.read_text())["traceEvents"]
+    ends = [event["ts"] + event["dur"] for event in events if event["ph"] == "X"]
+    assert max(ends) * 1e-6 == pytest.approx(told, rel=0.01)

@@ -266,6 +266,71 @@ TEST(Simulate, PiecesOfSumsYieldToTransfers) {
   EXPECT_EQ(ends["piece"], (std::vector<int64_t>{20, 50, 80, 100}));
 }
 
+/// Copies are flows over the link of their node.
+struct Hosts : Nodes {
+  using Nodes::Nodes;
+  Movement movementOf(const std::vector<int64_t> &members,
+                      const std::vector<RankCommand> &commands) const override {
+    if (members.size() > 1)
+      return Nodes::movementOf(members, commands);
+    return {0, {{{linksOf(members[0])[0], copying * 1e-6}}}};
+  }
+  double copying = 0;
+};
+
+/// Computes, and copies beside another computation.
+struct Copying : TimelineBuilder {
+  explicit Copying(int64_t ranks) : TimelineBuilder(ranks) {
+    timeline.head.queues.push_back({QueueRole::Copy, "copy"});
+    compute("first");
+    sync(kCompute, 2);
+    copy = compute("copy", 2);
+    second = compute("second");
+  }
+  /// When a command ends, by rank.
+  std::vector<double> endsOf(uint32_t command, const Machine &machine,
+                             const SimulationOptions &options = {}) {
+    Expected<Simulated> simulated = simulate(timeline.head, machine, options);
+    EXPECT_OK(simulated.status());
+    std::vector<double> ends(size_t(timeline.head.numRanks()));
+    for (const TraceEvent &event : std::move(*simulated).takeAll().events)
+      if (event.command == command)
+        ends[size_t(event.rank)] = double(event.end) * 1e-3;
+    return ends;
+  }
+  uint32_t copy = 0, second = 0;
+};
+
+TEST(Simulate, CopiesShareTheLinkOfTheirNode) {
+  Copying c(4);
+  auto ends = [&](int64_t perNode, int64_t slowRank, double jitter = 0) {
+    Hosts machine(c.timeline.head, perNode, 10, 0);
+    machine.copying = 40, machine.slowRank = slowRank;
+    return c.endsOf(c.copy, machine, {.jitter = jitter});
+  };
+  using Ends = std::vector<double>;
+  EXPECT_EQ(ends(1, -1), (Ends{50, 50, 50, 50}));
+  EXPECT_EQ(ends(2, -1), (Ends{90, 90, 90, 90}));
+  EXPECT_EQ(ends(4, -1), (Ends{170, 170, 170, 170}));
+  EXPECT_EQ(ends(2, -1, 1e-12), (Ends{90, 90, 90, 90}));
+  // 10 us alone, 60 beside the one that comes later, which has 10 left then.
+  EXPECT_EQ(ends(2, 1), (Ends{80, 90, 90, 90}));
+}
+
+/// 40 us of a copy beside 10 us of computation, which is 1.25 times slower and
+/// slows no copy down.
+TEST(Simulate, CopiesSlowComputationByAFactorOfTheirOwn) {
+  Copying c(1);
+  Hosts machine(c.timeline.head, 1, 10, 0);
+  machine.copying = 40, machine.copySlowdown = 1.25;
+  machine.computationSlowdown = machine.movementSlowdown = 2;
+  EXPECT_EQ(c.endsOf(c.copy, machine), std::vector<double>{50});
+  EXPECT_EQ(c.endsOf(c.second, machine), std::vector<double>{22.5});
+  // Of a copy that ends before: 5 us, in which 4 are computed, and 6 behind it.
+  machine.copying = 5;
+  EXPECT_EQ(c.endsOf(c.second, machine), std::vector<double>{21});
+}
+
 TEST(Simulate, MemoryIsInUseUntilItsLastReader) {
   ProgramBuilder b({{"data", 1}});
   b.setArena(64);

@@ -247,6 +247,7 @@ TEST(CommandTimes, FilesReadBack) {
   times.latency = {{{5, 0.125}}, {}};
   times.computationSlowdown = 1.5;
   times.collectiveSlowdown = 2;
+  times.copySlowdown = 1.25;
   EXPECT_OK(writeTimes(times, path));
   auto read = readTimes(path);
   ASSERT_TRUE(read.ok());
@@ -258,6 +259,7 @@ TEST(CommandTimes, FilesReadBack) {
   EXPECT_EQ(read->latency, times.latency);
   EXPECT_EQ(read->computationSlowdown, 1.5);
   EXPECT_EQ(read->collectiveSlowdown, 2);
+  EXPECT_EQ(read->copySlowdown, 1.25);
   for (const char *text :
        {"", "[]", R"({"from": "x", "seconds": []})",
         R"({"program": "x", "from": "x"})",

@@ -8,9 +8,10 @@
 //
 // Discrete events. While a rank computes and moves data, computation runs at
 // 1 / a of its speed and a movement at 1 / b (a, b: the slow-downs of the
-// machine); the latency of a movement disturbs nothing. So the end of what runs
-// changes with what begins and ends beside it: it is put into the heap of ends
-// again, and the older entry is ignored.
+// machine); the latency of a movement disturbs nothing. Copies slow computation
+// down by a factor of their own, and nothing slows them down. So the end of
+// what runs changes with what begins and ends beside it: it is put into the
+// heap of ends again, and the older entry is ignored.
 //
 //===----------------------------------------------------------------------===//
 
@@ -52,11 +53,13 @@ struct RankState {
   /// By event: how often it was recorded, and queues that wait for it.
   std::vector<uint32_t> records = {};
   std::vector<std::vector<uint32_t>> waiting = {};
-  std::vector<uint32_t> computing = {}, moving = {}; ///< Jobs that run.
+  /// Jobs that run.
+  std::vector<uint32_t> computing = {}, moving = {}, copying = {};
   std::vector<uint32_t> channels = {}; ///< By place, those that are known.
 };
 
-/// The commands of a group that meet, or those of the two ends of a transfer.
+/// The commands of a group that meet, those of the two ends of a transfer, or
+/// the copies of a rank in one direction.
 struct Channel {
   std::vector<int64_t> members = {};
   std::vector<uint32_t> ranks = {}; ///< Simulated ones; of a transfer both.
@@ -69,7 +72,7 @@ struct Channel {
 struct Job {
   std::vector<uint32_t> queues = {}; ///< Whose commands end with it.
   uint32_t channel = kNone;          ///< None: it computes.
-  bool isLatent = false, isTransfer = false;
+  bool isLatent = false, isTransfer = false, isCopy = false;
   Movement movement = {};
   size_t phase = 0;
   double share = 0;         ///< Speed beside no computation.
@@ -130,6 +133,10 @@ private:
   bool advance();
   Simulated finish();
 
+  bool isCopy(const TimelineCommand &command) const {
+    return activityOf(command.role, head.queues[command.queue].role) ==
+           Activity::Copy;
+  }
   RankCommand commandOf(const QueueState &queue) const {
     return {ranks[queue.rank].number, queue.cursor.place()};
   }
@@ -233,7 +240,7 @@ bool Engine::begin(uint32_t number, const TimelineCommand &command) {
   case CommandRole::Repeat:
     break;
   }
-  return compute(number);
+  return isCopy(command) ? arrive(number, command) : compute(number);
 }
 
 void Engine::record(RankState &rank, const TimelineCommand &command) {
@@ -344,7 +351,7 @@ void Engine::countTransfer(const Job &job, int change) {
 }
 
 /// A collective or a transfer begins when the last member has come, and on a
-/// queue that yields when no transfer moves.
+/// queue that yields when no transfer moves; a copy at once.
 bool Engine::arrive(uint32_t number, const TimelineCommand &command) {
   uint32_t found = channelOf(number, command);
   Channel &channel = channels[found];
@@ -366,7 +373,8 @@ bool Engine::arrive(uint32_t number, const TimelineCommand &command) {
 /// a transfer is that of the end that sends.
 void Engine::move(uint32_t number) {
   Channel &channel = channels[number];
-  bool isTransfer = at(queues[channel.come.front()]).isTransfer();
+  const TimelineCommand &first = at(queues[channel.come.front()]);
+  bool isTransfer = first.isTransfer(), copies = isCopy(first);
   int64_t sender = folding.first[size_t(channel.members.front())];
   std::vector<RankCommand> commands;
   for (uint32_t queue : channel.come)
@@ -377,6 +385,7 @@ void Engine::move(uint32_t number) {
           .channel = number,
           .isLatent = true,
           .isTransfer = isTransfer,
+          .isCopy = copies,
           .movement = machine.movementOf(channel.members, commands)};
   double factor =
       jitter.factorOf(commands.front(), uint32_t(channel.turn++), step);
@@ -465,23 +474,27 @@ void Engine::setComputes(uint32_t number, bool begins) {
 void Engine::setMoves(uint32_t number, bool begins) {
   for (uint32_t index : channels[jobs[number].channel].ranks) {
     RankState &rank = ranks[index];
+    auto &running = jobs[number].isCopy ? rank.copying : rank.moving;
     if (begins)
-      rank.moving.push_back(number);
+      running.push_back(number);
     else
-      std::erase(rank.moving, number);
-    if (rank.moving.size() == (begins ? 1 : 0))
+      std::erase(running, number);
+    if (running.size() == (begins ? 1 : 0))
       for (uint32_t job : rank.computing)
         setDirty(job);
   }
 }
 
 double Engine::speedOf(const Job &job) const {
-  if (job.channel == kNone)
-    return ranks[queues[job.queues.front()].rank].moving.empty()
-               ? 1
-               : 1 / machine.computationSlowdown;
+  if (job.channel == kNone) {
+    const RankState &rank = ranks[queues[job.queues.front()].rank];
+    return 1 / ((rank.moving.empty() ? 1 : machine.computationSlowdown) *
+                (rank.copying.empty() ? 1 : machine.copySlowdown));
+  }
   if (job.isLatent)
     return 1;
+  if (job.isCopy)
+    return job.share;
   const std::vector<uint32_t> &members = channels[job.channel].ranks;
   bool isDisturbed =
       std::any_of(members.begin(), members.end(), [&](uint32_t rank) {

@@ -17,13 +17,15 @@ namespace tandem::rt {
 
 namespace {
 /// A table knows no hosts. Each rank has a link in each direction, which its
-/// transfers share; collectives have taken turns with all of their kind.
+/// transfers share; collectives have taken turns with all of their kind, and
+/// copies have shared the link to the host.
 class TableMachine : public Machine {
 public:
   TableMachine(const TimelineHead &head, const CommandTimes &times)
       : head(head), times(times) {
     computationSlowdown = times.computationSlowdown;
     movementSlowdown = times.collectiveSlowdown;
+    copySlowdown = times.copySlowdown;
     numLinks = uint32_t(2 * head.numRanks());
     from = times.from, machine = times.machine;
   }

@@ -203,7 +203,8 @@ Expected<CommandTimes> readTimes(const std::string &path) {
                       std::move(*collectives),
                       std::move(*latency),
                       readSlowdown(root, "computation"),
-                      readSlowdown(root, "collectives")};
+                      readSlowdown(root, "collectives"),
+                      readSlowdown(root, "copies")};
 }
 
 Status writeTimes(const CommandTimes &times, const std::string &path) {
@@ -215,7 +216,8 @@ Status writeTimes(const CommandTimes &times, const std::string &path) {
     root["collectives"] = tableToJson(times.collectives);
     root["latency"] = tableToJson(times.latency);
     root["slowdowns"] = {{"computation", times.computationSlowdown},
-                         {"collectives", times.collectiveSlowdown}};
+                         {"collectives", times.collectiveSlowdown},
+                         {"copies", times.copySlowdown}};
   }
   NewFile file(path, kTimesFile);
   file.stream() << root.dump(-1, ' ', false, json::error_handler_t::replace)

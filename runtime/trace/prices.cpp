@@ -71,8 +71,8 @@ Status check(const TimelineHead &head, const CommandTimes &prices) {
        {&prices.seconds, &prices.collectives, &prices.latency})
     if (Status status = checkNumbers(*table); !status.ok())
       return status;
-  for (double slowdown :
-       {prices.computationSlowdown, prices.collectiveSlowdown})
+  for (double slowdown : {prices.computationSlowdown, prices.collectiveSlowdown,
+                          prices.copySlowdown})
     if (!std::isfinite(slowdown) || slowdown < 1)
       return errorOf("has a slowdown of ", slowdown, ", expected at least 1");
   return checkAll(head, prices);

@@ -217,6 +217,7 @@ Status Profiler::takeComputation() {
   cluster.operators = given->operators;
   cluster.computeSlowdown = given->computeSlowdown;
   cluster.collectiveSlowdown = given->collectiveSlowdown;
+  cluster.copySlowdown = given->copySlowdown;
   return Status::success();
 }
 

@@ -69,6 +69,16 @@ static void print(const Cluster &cluster, const DeviceKind &kind) {
   }
 }
 
+static void print(const Cluster &cluster, const HostLink &link) {
+  auto getRate = [&](bool isToHost) {
+    return (getHostSeconds(cluster, 1e6, isToHost) - link.latency) * 1e6;
+  };
+  std::printf("host %.2f us + %.2f us/MB to it, %.2f us/MB from it, slow-down "
+              "of computation %g\n",
+              link.latency * 1e6, getRate(true), getRate(false),
+              cluster.copySlowdown);
+}
+
 Status show(const Options &options) {
   std::string error;
   auto cluster = readCluster(options.show, error, options.values);
@@ -93,9 +103,7 @@ Status show(const Options &options) {
   for (const DeviceKind &kind : cluster->kinds)
     print(*cluster, kind);
   if (cluster->host)
-    std::printf("host %.2f us + %.2f us/MB\n",
-                getHostSeconds(*cluster, 0) * 1e6,
-                (getHostSeconds(*cluster, 1e6) - cluster->host->latency) * 1e6);
+    print(*cluster, *cluster->host);
   for (const Axis &axis : axes)
     print(axis);
   return Status::success();

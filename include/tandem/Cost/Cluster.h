@@ -87,6 +87,15 @@ struct Link {
   bool operator==(const Link &) const = default;
 };
 
+/// The links between the devices of a node and their host.
+struct HostLink {
+  double latency = 0;              // s, of one copy
+  double toHost = 0, fromHost = 0; // B/s, both at once
+  /// So many devices of a node, one after the other, share a link; 0: all.
+  int64_t sharers = 1;
+  bool operator==(const HostLink &) const = default;
+};
+
 /// Nodes that are alike.
 struct NodeGroup {
   int64_t count = 0;
@@ -95,6 +104,9 @@ struct NodeGroup {
   /// Of their own, in place of the cluster's.
   std::optional<Link> node, network;
   bool operator==(const NodeGroup &) const = default;
+
+  /// In each node.
+  int64_t getNumDevices() const;
 };
 
 /// A measured time of an operator.
@@ -133,12 +145,14 @@ struct Cluster {
   /// Inside a node, and between nodes; there where they are needed, and nodes
   /// have none of their own.
   std::optional<Link> node, network;
-  /// Between each device and its host, both directions at once; none: nothing
-  /// lies in the host's memory.
-  std::optional<Link> host;
+  /// None: nothing lies in the host's memory.
+  std::optional<HostLink> host;
   /// a and b of the cost's definition: how many times longer computation takes
   /// beside a collective, and the collective beside computation.
   double computeSlowdown = 1, collectiveSlowdown = 1;
+  /// How many times longer computation takes beside copies from the host or to
+  /// it, which nothing slows down.
+  double copySlowdown = 1;
   /// Latency of a further piece of a waiting collective, s.
   double pieceLatency = 0;
   std::vector<MeasuredOperator> operators;
@@ -151,6 +165,8 @@ struct Cluster {
   std::vector<NodeLinks> getLinks() const;
   /// What each device has for tensors, in the order of ranks; B.
   std::vector<int64_t> getMemory() const;
+  /// Seconds that computation loses in a second of copies beside it.
+  double getCopyLoss() const { return 1 - 1 / copySlowdown; }
 };
 
 /// Reads a cluster file. An override is `KEY=VALUE` with a dotted path of keys
@@ -196,9 +212,9 @@ double getComputeSeconds(const Cluster &cluster, std::string_view type,
                          double flops, double bytes, std::string_view op,
                          std::span<const int64_t> shape = {});
 
-/// Seconds of a copy of so many bytes between a device and its host, over the
-/// link `host`, while all devices of the node copy as much.
-double getHostSeconds(const Cluster &cluster, double bytes);
+/// Seconds of a copy of so many bytes from a device to its host, or back, while
+/// all that share its link copy as much; of the nodes where most share one.
+double getHostSeconds(const Cluster &cluster, double bytes, bool isToHost);
 
 /// What a cluster without a link `host` lacks, as an error for users.
 std::string describeMissingHost(const Cluster &cluster);

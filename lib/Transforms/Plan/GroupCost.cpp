@@ -204,13 +204,13 @@ SmallVector<int64_t, 4> GroupCost::getLoops(unsigned member, double flops,
 }
 
 /// Of copies between the device and the host.
-double GroupCost::getCopySeconds(ArrayRef<unsigned> values,
+double GroupCost::getCopySeconds(ArrayRef<unsigned> values, bool isToHost,
                                  LayoutOf layoutOf) const {
   double bytes = 0;
   for (unsigned value : values)
     if (graph.values[value].isOnHost)
       bytes += graph.values[value].bytes / getParts(layoutOf(value));
-  return bytes > 0 ? cost::getHostSeconds(cluster, bytes) : 0;
+  return bytes > 0 ? cost::getHostSeconds(cluster, bytes, isToHost) : 0;
 }
 
 double GroupCost::getSeconds(ArrayRef<int64_t> shares,
@@ -232,8 +232,10 @@ double GroupCost::getSeconds(ArrayRef<int64_t> shares,
                                        work.op, loops);
   }
   // Buckets follow each other on three queues: the slowest one decides.
-  seconds = std::max({seconds, getCopySeconds(group.inputs, layoutOf),
-                      getCopySeconds(group.outputs, layoutOf)});
+  double copies =
+      std::max(getCopySeconds(group.inputs, /*isToHost=*/false, layoutOf),
+               getCopySeconds(group.outputs, /*isToHost=*/true, layoutOf));
+  seconds = std::max(seconds + cluster.getCopyLoss() * copies, copies);
   bool isIterated = llvm::any_of(group.members, [&](unsigned member) {
     return spmd::getLoop(graph.ops[member].op).has_value();
   });

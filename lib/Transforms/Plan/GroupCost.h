@@ -65,7 +65,7 @@ private:
   void addKernels();
   int64_t getWorkspace(const OpNode &op, LayoutOf layoutOf) const;
   int64_t getCopiedBytes(LayoutOf layoutOf) const;
-  double getCopySeconds(llvm::ArrayRef<unsigned> values,
+  double getCopySeconds(llvm::ArrayRef<unsigned> values, bool isToHost,
                         LayoutOf layoutOf) const;
   llvm::SmallVector<int64_t> getShape(mlir::Value value,
                                       const cost::Layout &layout) const;

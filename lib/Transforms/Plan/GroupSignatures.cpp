@@ -167,8 +167,9 @@ double SignatureMaker::getWorth(const OperatorGroup &copy) const {
 }
 
 /// Copies run beside the computation of their pass. It hides those that it has
-/// time for, what is worth most first; the others have their seconds. This is
-/// right where all of these are taken or none of the others, else too much.
+/// time for, what is worth most first: they have the seconds that it loses, the
+/// others their own. This is right where all of these are taken or none of the
+/// others, else too much.
 void SignatureMaker::hideCopies(PassKind pass) {
   std::vector<std::pair<double, const OperatorGroup *>> copies;
   double seconds = 0;
@@ -182,8 +183,9 @@ void SignatureMaker::hideCopies(PassKind pass) {
   }
   llvm::stable_sort(copies, llvm::less_first());
   for (auto [worth, group] : copies)
-    if (double own = getSeconds(*group); own <= seconds) {
-      seconds -= own;
+    if (double done = getSeconds(*group) / cluster.copySlowdown;
+        done <= seconds) {
+      seconds -= done;
       hidden.insert(group->members.front());
     }
 }
@@ -231,7 +233,7 @@ unsigned SignatureMaker::getSet(unsigned index) {
     sets.push_back(enumerateSignatures(graph, group, marks, canReduce, cost));
     if (hidden.contains(group.members.front()))
       for (cost::Signature &signature : sets.back().signatures)
-        signature.seconds = 0;
+        signature.seconds *= cluster.getCopyLoss();
     addSources(graph, group, sets.back());
     if (refused.contains(group.members.front()))
       leaveOut(sets.back());

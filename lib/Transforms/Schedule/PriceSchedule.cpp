@@ -17,6 +17,8 @@
 // gamma p). Where that would be slower than one after the other, it is one
 // after the other. The latency of a piece of a collective disturbs nothing, nor
 // do queues of one role each other: prices know of no contention between them.
+// Copies from and to the host disturb nothing here: their prices have what
+// computation loses beside them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -143,14 +145,19 @@ SmallVector<Work *, 2> ScheduleClock::getRunning() {
   }
 }
 
-static bool computes(const Work &work) {
+static sched::QueueRole getRole(const Work &work) {
   StepOp step = work.step;
-  return step.getQueue().getRole() == sched::QueueRole::Compute;
+  return step.getQueue().getRole();
 }
 
-/// Whether it needs the links, or the cores.
+static bool computes(const Work &work) {
+  return getRole(work) == sched::QueueRole::Compute;
+}
+
+/// Whether it needs the links of collectives, or the cores.
 static bool isBusy(const Work &work) {
-  return computes(work) || work.latency == 0;
+  return computes(work) || (getRole(work) == sched::QueueRole::Communication &&
+                            work.latency == 0);
 }
 
 double ScheduleClock::getSpeed(const Work &work,

@@ -17,7 +17,8 @@
 // with an object per rank program, from command ids to seconds. A table that a
 // cluster's prices make has those of collectives too, for a predicted timeline:
 // "collectives" and "latency" beside "seconds", and "slowdowns":
-// {"computation": 1.1, "collectives": 1.3}. Nobody sleeps for these.
+// {"computation": 1.1, "collectives": 1.3, "copies": 1}. Nobody sleeps for
+// these.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,12 +38,12 @@ struct CommandTimes {
   /// By rank program: seconds by the id of each computing command.
   using Table = std::vector<std::map<uint32_t, double>>;
   Table seconds = {};
-  /// Of collectives, alone, and what of it disturbs no computation; may be
-  /// empty.
+  /// Of collectives, alone, and what of it, or of a copy between device and
+  /// host, disturbs no computation; may be empty.
   Table collectives = {}, latency = {};
-  /// How many times longer computation takes beside a collective, and a
-  /// collective beside computation.
-  double computationSlowdown = 1, collectiveSlowdown = 1;
+  /// How many times longer computation takes beside a collective, a collective
+  /// beside computation, and computation beside copies.
+  double computationSlowdown = 1, collectiveSlowdown = 1, copySlowdown = 1;
 };
 
 /// Whether a command computes: it is no collective, no check that a group

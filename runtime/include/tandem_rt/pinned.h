@@ -19,6 +19,22 @@ inline bool isPinned(const Program &program, uint32_t memorySpace) {
   return program.memorySpaces[memorySpace].kind == MemoryKind::Pinned;
 }
 
+/// Whether a buffer of a rank program lies there.
+inline bool isPinned(const Program &program, const RankProgram &own,
+                     const BufferRef &buffer) {
+  switch (buffer.space) {
+  case Space::Arena:
+    return isPinned(program, own.arenas[buffer.index].memorySpace);
+  case Space::Argument:
+    return isPinned(program, program.arguments[buffer.index].memorySpace);
+  case Space::Result:
+    return isPinned(program, program.results[buffer.index].memorySpace);
+  case Space::Constant:
+    return isPinned(program, program.constants[buffer.index].memorySpace);
+  }
+  return false;
+}
+
 /// All that a rank holds in pinned memory of its host.
 int64_t pinnedBytes(const Program &program, int64_t rank);
 

@@ -35,8 +35,9 @@ struct LinkUse {
   double seconds = 0;
 };
 
-/// A collective or transfer: its latency, then phases one after the other. A
-/// phase uses all its links at once, and the one with the least share decides.
+/// A collective, a transfer or a copy from or to the host: its latency, then
+/// phases one after the other. A phase uses all its links at once, and the one
+/// with the least share decides.
 struct Movement {
   double latency = 0;
   std::vector<std::vector<LinkUse>> phases = {};
@@ -55,8 +56,9 @@ public:
 
   /// Of a computing command beside nothing else.
   virtual double secondsOf(const RankCommand &command) const = 0;
-  /// Of a collective with `members`, or of a transfer from the first to the
-  /// second. `commands`: that of one member of each kind that has come.
+  /// Of a collective with `members`, of a transfer from the first to the
+  /// second, or of a copy between a rank and its host. `commands`: that of one
+  /// member of each kind that has come.
   virtual Movement
   movementOf(const std::vector<int64_t> &members,
              const std::vector<RankCommand> &commands) const = 0;
@@ -66,9 +68,10 @@ public:
   /// order.
   virtual std::vector<uint32_t> linksOf(int64_t rank) const = 0;
 
-  /// How many times longer computation takes beside a movement, and a movement
-  /// beside computation.
-  double computationSlowdown = 1, movementSlowdown = 1;
+  /// How many times longer computation takes beside collectives and transfers,
+  /// these beside computation, and computation beside copies, which nothing
+  /// slows down.
+  double computationSlowdown = 1, movementSlowdown = 1, copySlowdown = 1;
   uint32_t numLinks = 0;
   std::string from = {};    ///< Where the times come from, for people.
   std::string machine = {}; ///< That they were measured on; empty: not known.

@@ -3,12 +3,17 @@
 // Two seconds of computation beside one of communication, each at half of its
 // speed: after two seconds the collective is done, the computation has one left.
 // Then the next computation, which awaits nothing else: 3 + 4. What an operator
-// was taken apart into counts once, a further strand again.
+// was taken apart into counts once, a further strand again. Three seconds of a
+// copy to the host disturb nothing, and nothing disturbs them.
 
 #mesh = #spmd.mesh<data = 2>
-module attributes {spmd.mesh = #mesh, spmd.plan = #spmd.plan<prices = <cost = 8.0 : f64, compute_slowdown = 2.0 : f64, collective_slowdown = 2.0 : f64, rates = {}>>} {
+module attributes {spmd.mesh = #mesh, sched.queues = [#sched.queue<compute>, #sched.queue<comm>, #sched.queue<copy>, #sched.queue<copy[1]>], spmd.plan = #spmd.plan<prices = <cost = 8.0 : f64, compute_slowdown = 2.0 : f64, collective_slowdown = 2.0 : f64, rates = {}>>} {
   // expected-remark @+1 {{schedule 7.000000 s, cost of the plan 8.000000 s}}
-  func.func @step(%x: tensor<4xf64>) -> tensor<4xf64> {
+  func.func @step(%x: tensor<4xf64>) -> (tensor<4xf64>, tensor<4xf64>) {
+    %h, %eh = sched.step on copy[1] stage 0 strand 0 {
+      %0 = sched.to_host %x {spmd.plan = #spmd.plan<seconds = 3.0>} : tensor<4xf64>
+      sched.yield %0 : tensor<4xf64>
+    } : tensor<4xf64>
     %a, %ea = sched.step on compute stage 0 strand 0 {
       %0 = nn.neg %x {nn.id = 0 : i64, nn.strand = 0 : i64, spmd.plan = #spmd.plan<seconds = 1.0>} : (tensor<4xf64>) -> tensor<4xf64>
       %1 = nn.neg %0 {nn.id = 0 : i64, nn.strand = 0 : i64, spmd.plan = #spmd.plan<seconds = 1.0>} : (tensor<4xf64>) -> tensor<4xf64>
@@ -23,7 +28,7 @@ module attributes {spmd.mesh = #mesh, spmd.plan = #spmd.plan<prices = <cost = 8.
       %0 = nn.add %a, %r {nn.id = 1 : i64, spmd.plan = #spmd.plan<seconds = 4.0>} : (tensor<4xf64>, tensor<4xf64>) -> tensor<4xf64>
       sched.yield %0 : tensor<4xf64>
     } : tensor<4xf64>
-    return %b : tensor<4xf64>
+    return %b, %h : tensor<4xf64>, tensor<4xf64>
   }
 }
 

@@ -292,6 +292,24 @@ TEST(ClusterPricesTest, MeasuredOperatorsReplaceTheRoofline) {
   EXPECT_LT(of("f32", "nn.add", shape), 1e-3);
 }
 
+/// Of the node where most devices share a link.
+TEST(ClusterPricesTest, CopiesShareTheLinkToTheHost) {
+  Cluster cluster = read("v100-2x4");
+  cluster.host = HostLink{1e-5, 8e9, 16e9, 0};
+  cluster.nodes = {{2, {{0, 1}}}, {1, {{0, 3}}}};
+  auto of = [&](int64_t sharers, bool isToHost) {
+    cluster.host->sharers = sharers;
+    return getHostSeconds(cluster, 16e6, isToHost);
+  };
+  EXPECT_NEAR(of(0, true), 1e-5 + 3 * 2e-3, 1e-12);
+  EXPECT_NEAR(of(0, false), 1e-5 + 3 * 1e-3, 1e-12);
+  EXPECT_NEAR(of(1, true), 1e-5 + 2e-3, 1e-12);
+  EXPECT_NEAR(of(2, false), 1e-5 + 2 * 1e-3, 1e-12);
+  EXPECT_NEAR(of(8, false), 1e-5 + 3 * 1e-3, 1e-12);
+  cluster.nodes.pop_back();
+  EXPECT_NEAR(of(0, false), 1e-5 + 1e-3, 1e-12);
+}
+
 TEST(ClusterPricesTest, Limits) {
   SearchProblem problem;
   setLimits(read("v100-1x8"), problem);

@@ -115,6 +115,56 @@ TEST(ClusterTest, PrintsAndReadsBack) {
   EXPECT_EQ(print(*parse(text)), text);
 }
 
+/// The cluster with such a link to the host; without a line in the file.
+static std::vector<std::string> withHost(const std::string &bandwidth,
+                                         const std::string &per) {
+  return {"link.host.latency=10 us", bandwidth, "link.host.per=" + per};
+}
+
+TEST(ClusterTest, ReadsLinksToTheHost) {
+  auto read = [](const std::string &per) {
+    auto cluster = parse(kText, withHost("link.host.bandwidth=16 GB/s", per));
+    return cluster ? cluster->host.value_or(HostLink()) : HostLink();
+  };
+  EXPECT_EQ(read("device"), (HostLink{1e-5, 16e9, 16e9, 1}));
+  EXPECT_EQ(read("node"), (HostLink{1e-5, 16e9, 16e9, 0}));
+  EXPECT_EQ(read("2"), (HostLink{1e-5, 16e9, 16e9, 2}));
+  std::string text = kText;
+  text.replace(text.find("interference: {"), 15,
+               "  host: {latency: 10 us, bandwidth: {to: 8 GB/s, from: 12 "
+               "GB/s}, per: 2}\ninterference: {copy: 1.1, ");
+  auto both = parse(text);
+  ASSERT_TRUE(both);
+  EXPECT_EQ(both->host, (HostLink{1e-5, 8e9, 12e9, 2}));
+  EXPECT_EQ(both->copySlowdown, 1.1);
+  EXPECT_EQ(parse(kText)->copySlowdown, 1);
+  for (const char *per : {"2", "node", "device"}) {
+    both->host->sharers = *per == '2' ? 2 : *per == 'd';
+    EXPECT_EQ(parse(print(*both)), both) << print(*both);
+  }
+}
+
+TEST(ClusterTest, LinksToTheHostCanBeWrong) {
+  auto of = [](const std::string &bandwidth, const std::string &per) {
+    return getError("pair", "pair", withHost(bandwidth, per));
+  };
+  std::string both = "link.host.bandwidth=16 GB/s";
+  std::string expected =
+      ", expected 'device', 'node' or how many devices share it, such as 2";
+  for (std::string per : {"0", "1.5", "-2", "all"})
+    EXPECT_EQ(of(both, per), "--set link.host.per=" + per + ": found '" + per +
+                                 "'" + expected);
+  EXPECT_EQ(of("link.host.bandwidth.to=8 GB/s", "2"),
+            "--set link.host.bandwidth.to=8 GB/s: found no 'from', expected a "
+            "bandwidth above zero, such as '9.71 Gbit/s'");
+  EXPECT_EQ(of("link.host.bandwidth.up=8 GB/s", "2"),
+            "--set link.host.bandwidth.up=8 GB/s: found unknown key 'up', "
+            "expected one of to, from");
+  EXPECT_EQ(getError("collective: 1.5", "copy: 0.5"),
+            "c.yaml:20: found '0.5', expected a factor of at least 1, such as "
+            "1.14");
+}
+
 TEST(ClusterTest, PrintsNamesThatNeedQuotes) {
   auto cluster = parse(kText, {"name=it's: a #1"});
   ASSERT_TRUE(cluster);
@@ -173,7 +223,7 @@ TEST(ClusterTest, UnknownKeys) {
             "bandwidth, per, queue");
   EXPECT_EQ(getError("collective: 1.5", "comm: 1.5"),
             "c.yaml:20: found unknown key 'comm', expected one of "
-            "computation, collective");
+            "computation, collective, copy");
   EXPECT_EQ(getError("operators:", "ops:"),
             "c.yaml:23: found unknown key 'ops', expected one of operators, "
             "collectives");
