@@ -23,6 +23,8 @@ using namespace tandem;
 using namespace tandem::pipeline;
 
 static constexpr double kNever = kUnlimited;
+/// As many are all simulated, whatever the effort.
+static constexpr double kFewCuts = 200;
 
 namespace {
 /// Costs of sections, in constant time.
@@ -410,7 +412,8 @@ CutResult tandem::pipeline::searchCut(const CutProblem &problem,
   if (!isProven || !mover.fits())
     mover.attempt(getEqual(problem));
   // One that fits.
-  bool isEnough = !isSimulated || effort == CutEffort::Start;
+  bool isEnough = !isSimulated ||
+                  (effort == CutEffort::Start && countCuts(problem) > kFewCuts);
   bool isDone = isProven || (isEnough && mover.fits());
   if (!isDone && countCuts(problem) <= kMostTried) {
     Cut none;

@@ -172,7 +172,7 @@ std::string describeExcess(const CutProblem &problem, const Cut &cut,
                            const CutPrice &price);
 
 /// Of `tandem`: the cuts by equations 2 and 4 or equal parts as they are, if
-/// one fits; or as far as the search goes.
+/// one fits, and the best of few cuts; or as far as the search goes.
 enum class CutEffort : uint8_t { Start, Full };
 
 /// The best cut that is found before the deadline.
