@@ -18,6 +18,7 @@
 #include <array>
 #include <map>
 #include <numeric>
+#include <random>
 #include <span>
 
 using namespace tandem;
@@ -25,8 +26,10 @@ using namespace tandem::pipeline;
 
 /// As many orders of nodes are all tried.
 static constexpr double kMostOrders = 64;
-/// Of more, so many orders with two blocks swapped.
-static constexpr unsigned kMostSwaps = 2000;
+/// Of more, blocks are moved in so many of the best ones that were listed, in
+/// the best one with blocks in other places, and at most so often.
+static constexpr size_t kMostStarts = 4;
+static constexpr unsigned kMostShuffles = 16, kMostMoves = 4000;
 /// Moving borders made steps up to 10 % shorter on AMP's models.
 static constexpr double kNear = 1.15;
 /// Of a point, where a schedule leaves it open.
@@ -262,7 +265,8 @@ private:
   void list();
   void priceAll();
   void reorder();
-  void swapBlocks(LayoutResult &result);
+  bool hasMoreOrders(const Layout &layout) const;
+  void moveBlocks(LayoutResult &result);
   bool attempt(LayoutResult &result, const Layout &layout);
   void improve();
   void sort() { std::stable_sort(results.begin(), results.end(), isFaster); }
@@ -270,7 +274,7 @@ private:
   const LayoutProblem &problem;
   const Deadline &deadline;
   bool isNamed;
-  unsigned numSwaps = 0;
+  unsigned numMoves = 0;
   std::vector<LayoutResult> results;
   double best = kUnlimited;
 };
@@ -307,7 +311,7 @@ void LayoutSearch::priceAll() {
 
 /// Whether a layout is faster than the one of `result`, which it is then.
 bool LayoutSearch::attempt(LayoutResult &result, const Layout &layout) {
-  ++numSwaps;
+  ++numMoves;
   LayoutResult other = priceLayout(problem, layout, deadline, CutEffort::Start);
   if (!other.cut.empty() && other.seconds < result.seconds * kNear)
     other = priceLayout(problem, layout, deadline);
@@ -318,36 +322,70 @@ bool LayoutSearch::attempt(LayoutResult &result, const Layout &layout) {
   return true;
 }
 
-/// Until no two unlike blocks are better the other way round.
-void LayoutSearch::swapBlocks(LayoutResult &result) {
-  unsigned size = getBlockSize(problem, result.layout.pipe);
-  if (isNamed || size == 0 || result.cut.empty())
+/// Whether not all orders of its nodes were listed.
+bool LayoutSearch::hasMoreOrders(const Layout &layout) const {
+  unsigned size = getBlockSize(problem, layout.pipe);
+  return !isNamed && size > 0 &&
+         countOrders(getBlockKinds(problem.cluster, size)) > kMostOrders;
+}
+
+/// Until no two unlike blocks are better the other way round, and no block is
+/// better in the place of another one.
+void LayoutSearch::moveBlocks(LayoutResult &result) {
+  if (result.cut.empty() || !hasMoreOrders(result.layout))
     return;
+  unsigned size = getBlockSize(problem, result.layout.pipe);
   Numbers kinds = getBlockKinds(problem.cluster, size);
   auto number = static_cast<unsigned>(kinds.size());
-  if (countOrders(kinds) <= kMostOrders)
-    return;
   for (bool isBetter = true; std::exchange(isBetter, false);)
     for (unsigned first = 0; first < number; ++first)
       for (unsigned second = first + 1; second < number; ++second) {
-        Layout layout = result.layout;
-        auto a = layout.nodes.begin() + first * size;
-        auto b = layout.nodes.begin() + second * size;
-        if (kinds[*a / size] == kinds[*b / size])
+        auto begin = first * size, end = (second + 1) * size;
+        if (kinds[result.layout.nodes[begin] / size] ==
+            kinds[result.layout.nodes[end - 1] / size])
           continue;
-        if (isOver() || numSwaps >= kMostSwaps)
+        if (isOver() || numMoves >= kMostMoves)
           return;
-        std::swap_ranges(a, a + size, b);
+        Layout layout = result.layout;
+        auto from = layout.nodes.begin();
+        std::swap_ranges(from + begin, from + begin + size, from + end - size);
         isBetter |= attempt(result, layout);
+        for (unsigned shift : {begin + size, end - size}) {
+          layout = result.layout;
+          from = layout.nodes.begin();
+          std::rotate(from + begin, from + shift, from + end);
+          isBetter |= attempt(result, layout);
+        }
       }
 }
 
-/// From each order that was near the best one before.
+/// From the orders that were the best ones before; and from the best one with
+/// some blocks in other places, where swaps and moves alone do not lead.
 void LayoutSearch::reorder() {
-  double most = best * kNear;
-  for (LayoutResult &result : results)
-    if (result.seconds <= most)
-      swapBlocks(result);
+  for (size_t i = 0; i < std::min(kMostStarts, results.size()); ++i)
+    moveBlocks(results[i]);
+  sort();
+  std::mt19937 random;
+  for (unsigned i = 0; i < kMostShuffles && !results.empty(); ++i) {
+    const LayoutResult &front = results.front();
+    unsigned size = getBlockSize(problem, front.layout.pipe);
+    if (!hasMoreOrders(front.layout) || isOver())
+      return;
+    Layout layout = front.layout;
+    for (unsigned k = 0; k < 3; ++k) {
+      auto draw = [&] {
+        return layout.nodes.begin() +
+               random() % (layout.nodes.size() / size) * size;
+      };
+      auto first = draw(), second = draw();
+      if (first != second)
+        std::swap_ranges(first, first + size, second);
+    }
+    LayoutResult other = priceLayout(problem, layout, deadline);
+    moveBlocks(other);
+    if (isFaster(other, front))
+      results.front() = std::move(other);
+  }
 }
 
 /// Other cuts, of what named layouts or those near the fastest have.

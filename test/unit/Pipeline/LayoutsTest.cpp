@@ -228,7 +228,7 @@ static double getBestOfOrders(const LayoutProblem &problem,
 }
 
 TEST(Layouts, OrdersOfManyNodesMeetBruteForce) {
-  std::mt19937 random(5);
+  std::mt19937 random(6);
   for (const char *accounting : {"amp", "tandem"})
     for (unsigned i = 0; i < 3; ++i) {
       LayoutProblem problem = makeUnlike(random, accounting);
@@ -238,4 +238,22 @@ TEST(Layouts, OrdersOfManyNodesMeetBruteForce) {
       EXPECT_LE(results.front().seconds, best * (1 + 1e-9))
           << accounting << " " << i;
     }
+}
+
+/// The equations count a transfer once. Of few cuts all are simulated, so that
+/// a layout is not dropped for transfers that its schedule has to wait for.
+TEST(Layouts, StartsWithTheBestOfFewCuts) {
+  std::string text = "batch 4\nkind k memory 64e9\nnodes 2 k 1\n"
+                     "link network node bandwidth 1e9\n";
+  for (unsigned i = 0; i < 6; ++i) {
+    std::string layer = "\nlayer " + std::to_string(i) + " ";
+    text += layer + "weights 1 bytes " + (i % 2 ? "1e10" : "0") + layer +
+            "kind k F 1 I 1 W 1";
+  }
+  std::string error;
+  auto problem = parseLayoutProblem(text, "text", error);
+  ASSERT_TRUE(problem) << error;
+  Layout layout{2, 1, 1, 1, "zb-v", 2, {}};
+  LayoutResult start = priceLayout(*problem, layout, {}, CutEffort::Start);
+  EXPECT_EQ(start.seconds, priceLayout(*problem, layout).seconds);
 }
