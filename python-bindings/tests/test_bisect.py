@@ -7,6 +7,7 @@ import pytest
 from tandem.__main__ import main
 from tandem.capture.export import export
 from tandem.capture.model_file import load_model_file
+from tandem.lowering.registry import LOWERINGS
 from tandem.session.compile import compile_text
 
 MODEL = """
@@ -187,7 +188,7 @@ def test_finds_what_is_read_instead(bisect, plant, stage, pattern, text, verdict
 
 
 @pytest.mark.parametrize(
-    "stage, before", [("accumulate", "unedited"), ("localize", "shard"), ("schedule", "localize")]
+    "stage, before", [("accumulate", "import"), ("localize", "shard"), ("schedule", "localize")]
 )
 def test_finds_the_operator_of_a_pipeline(bisect, plant, stage, before):
     words = plant(stage, r"nn\.relu", "nn.neg", "pipe=2,data=2", accumulate=2)
@@ -196,6 +197,56 @@ def test_finds_the_operator_of_a_pipeline(bisect, plant, stage, before):
     found = next(line for line in lines if line.startswith("bisect: "))
     expected = rf"bisect: {stage} differs first from {before}: nn\.neg at \S*m\.py:6 \(forward"
     assert re.match(expected, found), lines
+
+
+@pytest.mark.parametrize(
+    "pattern, text, operator",
+    [
+        (r"nn\.relu", "nn.neg", r"nn\.neg at \S*m\.py:6 \(forward"),
+        # An iteration adds to the gradient of a bias twice what it has to.
+        (
+            r"\n(.* = spmd\.carry )(%\w+)( .* : tensor<3xf64>)",
+            r"\n%twice = nn.add \2, \2 {nn.pass = #backward, nn.id = 999 : i64, spmd.loop = 1 : i64}"
+            r" : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xf64>\n\1%twice\3",
+            r"nn\.add at \S*accumulate\.mlir:\d+ \(backward",
+        ),
+    ],
+)
+def test_finds_the_operator_of_an_iteration(bisect, plant, pattern, text, operator):
+    words = plant("accumulate", pattern, text, accumulate=2)
+    status, lines = bisect("--micro", "1", "--accumulate", "2", *words)
+    assert status == 1
+    found = next(line for line in lines if line.startswith("bisect: "))
+    assert re.match(f"bisect: accumulate differs first from import: {operator}", found), lines
+
+
+def test_an_accumulated_step_is_compared_by_operators(bisect):
+    status, lines = bisect("--micro", "1", "--accumulate", "2")
+    assert status == 0
+    line = next(line for line in lines if line.startswith("accumulate "))
+    assert int(re.search(r"import: \S+ \((\d+) values of operators\)", line)[1]) > 20, line
+
+
+@pytest.mark.parametrize(
+    "name, instead, verdict",
+    [
+        ("relu", "neg", r"no value is what relu at \S*m\.py:6 gives"),
+        (
+            "threshold_backward",
+            None,
+            r"no value is the gradient of what linear at \S*m\.py:6 gives to relu at \S*m\.py:6",
+        ),
+    ],
+)
+def test_finds_the_call_that_is_captured_otherwise(bisect, monkeypatch, name, instead, verdict):
+    def wrong(b, gradient, *_):
+        return gradient
+
+    monkeypatch.setitem(LOWERINGS, name, LOWERINGS[instead] if instead else wrong)
+    status, lines = bisect()
+    assert status == 1
+    found = next(line for line in lines if line.startswith("bisect: "))
+    assert re.match(f"bisect: capture differs first: {verdict}", found), lines
 
 
 def test_names_a_stage_that_those_behind_refuse(bisect, plant):

@@ -132,9 +132,7 @@ def _compile(subject, options):
         mlir, name, **_given(options), print_after=list(STAGES[:place]), stop_after=edited.stage
     ).ir
     edited.check(own[-1][1], options)
-    # Its operators have other numbers than those before.
-    unedited = [("unedited", own[-1][1])] if edited.stage == "accumulate" else []
-    stages = [*own[:-1], *unedited, (edited.stage, edited.text)]
+    stages = [*own[:-1], (edited.stage, edited.text)]
     if edited.stage not in STAGES:
         stages.pop()
     try:
@@ -199,7 +197,7 @@ def _verdict(finding, before):
         lines += [f"  made of what this stage put in: {maker}" for maker in finding.makers]
         lines += [f"  then: {error}"] if error else []
     else:
-        lines = [f"{head}: {error}" if error else head]
+        lines = [": ".join(filter(None, [head, finding.call, error]))]
     row = finding.row
     if row and not row.passed:
         source = f", made by {finding.source}" if finding.source else ""

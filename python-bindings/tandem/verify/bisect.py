@@ -15,8 +15,16 @@ from pathlib import Path
 import torch
 
 from ..errors import RunError
+from .calls import find_call
 from .compare import TOLERANCES, gradient_floor, worst
-from .operators import Difference, Pair, as_operators, operands_of, read_operators
+from .operators import (
+    Difference,
+    Pair,
+    as_operators,
+    as_whole_batch,
+    operands_of,
+    read_operators,
+)
 from .origin import Origin, find_origin
 from .reference import record_program, run_reference
 from .verify import judge
@@ -37,6 +45,7 @@ class Finding:
     error: str = ""
     note: str = ""
     source: str = ""  # the operator of the captured step that makes what the row is of, if it fails
+    call: str = ""  # what is said of the call that a captured step has otherwise than eager
 
     @property
     def fails(self):
@@ -84,10 +93,9 @@ def _judge_operators(finding, before, after, floor, tolerance):
     row = finding.row
     failed = f"{row.kind}/{row.name}" if row and not row.passed else None
     for step, (old, new) in enumerate(zip(before.operators, after.operators, strict=False)):
+        if finding.stage == "accumulate":
+            new = as_whole_batch(new, old)
         pair = Pair(old, new, floor, tolerance)
-        if pair.is_renumbered():
-            finding.note = "operators have other numbers than before: only results are compared"
-            return
         differences = pair.differences()
         finding.compared += len(differences)
         fault = _first_fault(pair, differences, failed)
@@ -156,6 +164,8 @@ class Bisection:
             self._judge_results(finding, history)
         if self.before:
             _judge_operators(finding, self.before, run, self.floor, TOLERANCES[torch.float64])
+        elif finding.fails:
+            finding.call = find_call(self.subject, run.operators)
         self.before = run
         return finding
 

@@ -15,6 +15,8 @@ _MASK = 1e30
 _TOLERANCE = TOLERANCES[torch.float64]
 # In place of an operator's name: what a value is that none gave. Its place is its key, such as `gradient/w`.
 _ARGUMENT, _RESULT = "argument", "result"
+# What they give is what their operand is in all iterations.
+_LEAVE_LOOPS = ("spmd.carry", "spmd.collect")
 # Results whose elements rounding does not decide.
 _EXACT_ROLES = ("loss/", "gradient/", "output/")
 
@@ -36,6 +38,7 @@ class OperatorValue:
     points: dict = field(default_factory=dict)
     command: str = ""  # of a Program, what wrote it; its points are ranks
     strands: int = 1  # points of the interpreter for each rank: those of time
+    parts: list = field(default_factory=list)  # of a loop over parts of the batch, each iteration's
 
     @property
     def key(self):
@@ -109,6 +112,43 @@ def _as_operator(command, old, strands):
 
 def _last(group, strand):
     return next((v for v in reversed(group) if v.strand in (-1, strand)), None)
+
+
+def as_whole_batch(parts, before):
+    """Values of a step that runs once for each part of the batch, as those of the step `before` it, which has other
+    numbers. Operators are told apart by name, line, pass, and their order; those of which there are others get no number.
+    """
+    iterations, left, made = {}, {}, {}
+    for value in parts.values():
+        key = (value.id, value.result) if value.id >= 0 else value.number
+        iterations.setdefault(key, []).append(value)
+    for group in iterations.values():
+        last = group[-1]
+        if last.operator in _LEAVE_LOOPS:
+            left[last.number] = last.operands[0]
+            continue
+        operands = [left.get(operand, operand) for operand in last.operands]
+        own = [each.whole for each in group] if len(group) > 1 else []
+        made[last.number] = replace(last, id=-1, operands=operands, parts=own)
+    known = _by_place(before)
+    for place, group in _by_place(made).items():
+        old = known.get(place, ())
+        for mine, theirs in zip(group, old, strict=True) if len(group) == len(old) else ():
+            mine.id, mine.result, mine.iteration = theirs.id, theirs.result, theirs.iteration
+    return made
+
+
+def _by_place(values):
+    groups = {}
+    for value in values.values():
+        if value.operator not in (_ARGUMENT, _RESULT):
+            place = value.operator, value.place, value.kind, value.result
+            groups.setdefault(place, []).append(value)
+    return groups
+
+
+def _sorted(value, tensor):
+    return replace(value, whole=tensor.flatten().sort().values, parts=[])
 
 
 @dataclass
@@ -214,12 +254,6 @@ class Pair:
                 groups.setdefault(value.key, []).append(value)
         return groups
 
-    def is_renumbered(self):
-        """Whether the later stage gave operators other numbers. What it makes of one may be others: some differ."""
-        known = [key for key in self.new if key in self.old and self.new[key][0].id >= 0]
-        same = [key for key in known if self.old[key][-1].operator == self.new[key][-1].operator]
-        return 2 * len(same) < len(known)
-
     def _places(self, old, new):
         """(point of the earlier stage, point of the later one) that hold the same."""
         if old.whole is not None and new.whole is not None:
@@ -264,8 +298,20 @@ class Pair:
             error = error if noisy is None else torch.where(noisy, 0.0, error)
         return Difference(new, old, places[1], _largest(error), self._allowed(old, places[0]))
 
+    def _compare_parts(self, old, new):
+        """Parts are rows, terms, or each the whole: whichever is nearest, in any order of elements."""
+        if any(each is None for each in (old.whole, *new.parts)):
+            return None
+        makes = [torch.cat([p.flatten() for p in new.parts]), sum(new.parts), new.parts[-1]]
+        theirs = _sorted(old, old.whole)
+        found = [self._compare_at(theirs, _sorted(new, mine), (None, None)) for mine in makes]
+        nearest = min(filter(None, found), key=lambda each: each.used, default=None)
+        return nearest and replace(nearest, value=new, old=old)
+
     def compare(self, old, new):
         """The `Difference` at the worst of the points, or None where nothing is comparable."""
+        if new.parts:
+            return self._compare_parts(old, new)
         differences = [self._compare_at(old, new, places) for places in self._places(old, new)]
         return max(filter(None, differences), key=lambda each: each.used, default=None)
 
