@@ -23,7 +23,7 @@
 #include "tandem/Dialect/Sched/Sched.h"
 #include "tandem/Support/FoldLines.h"
 #include "tandem/Support/TextFile.h"
-#include "tandem_rt/model_flops.h"
+#include "tandem_rt/model_facts.h"
 
 using namespace mlir;
 
@@ -347,10 +347,10 @@ LogicalResult Compilation::cutSums(ArrayRef<int64_t> limits) {
     return fail("internal error: pieces of sums: " + status.message());
   std::span whole(reinterpret_cast<const uint8_t *>(result.bytes.data()),
                   result.bytes.size());
-  auto flops = rt::readModelFlops(whole);
-  if (!flops.ok())
-    return fail("internal error: " + flops.status().message());
-  rt::Bytes made = rt::serializeProgram(program, *flops);
+  auto facts = rt::readModelFacts(whole);
+  if (!facts.ok())
+    return fail("internal error: " + facts.status().message());
+  rt::Bytes made = rt::serializeProgram(program, *facts);
   result.bytes.assign(made.begin(), made.end());
   return success();
 }

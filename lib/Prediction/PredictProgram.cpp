@@ -8,7 +8,7 @@
 #include "ClusterMachine.h"
 #include "tandem/Cost/Plan.h"
 #include "tandem/Prediction/Prediction.h"
-#include "tandem_rt/model_flops.h"
+#include "tandem_rt/model_facts.h"
 #include "tandem_rt/report.h"
 #include <cstdio>
 #include <map>
@@ -23,7 +23,7 @@ namespace {
 /// What a Program is simulated on.
 struct Setting {
   Program program = {};
-  std::vector<ModelFlops> modelFlops = {};
+  ModelFacts model = {};
   std::string hash = {};
   cost::Cluster cluster = {};
   std::unique_ptr<ClusterMachine> machine = {};
@@ -38,10 +38,10 @@ static Expected<std::unique_ptr<Setting>> getSetting(std::string_view text,
   if (!program.ok())
     return program.status();
   setting->program = std::move(*program);
-  Expected<std::vector<ModelFlops>> flops = readModelFlops(bytes);
-  if (!flops.ok())
-    return flops.status();
-  setting->modelFlops = std::move(*flops);
+  Expected<ModelFacts> model = readModelFacts(bytes);
+  if (!model.ok())
+    return model.status();
+  setting->model = std::move(*model);
   setting->hash = programHash(bytes);
   std::string error;
   auto cluster = cost::getCluster(path, setting->program.numRanks(), error);
@@ -70,17 +70,14 @@ Expected<Timeline> predictProgram(std::string_view text,
 // Reports
 //===----------------------------------------------------------------------===//
 
-/// What a step trains on: tokens, if it reads rows of indices.
-static std::pair<int64_t, std::string> countItems(const Program &program) {
-  const Argument *first = nullptr;
-  for (const Argument &argument : program.arguments) {
-    if (argument.role != "input" || argument.globalShape.empty())
-      continue;
-    first = first ? first : &argument;
-    if (!isFloat(argument.type) && argument.globalShape.size() == 2)
-      return {numElements(argument.globalShape), "tokens"};
-  }
-  return {first ? first->globalShape.front() : 0, "samples"};
+/// What a step trains on.
+static std::pair<int64_t, std::string> countItems(const Setting &setting) {
+  if (setting.model.tokens)
+    return {setting.model.tokens, "tokens"};
+  for (const Argument &argument : setting.program.arguments)
+    if (argument.role == "input" && !argument.globalShape.empty())
+      return {argument.globalShape.front(), "samples"};
+  return {0, "samples"};
 }
 
 /// Devices of the Program's ranks, by kind.
@@ -95,7 +92,7 @@ static std::map<int64_t, double> countKinds(const Setting &setting) {
 static double getSecondsAtPeak(const Setting &setting) {
   double seconds = 0;
   std::map<int64_t, double> devices = countKinds(setting);
-  for (const ModelFlops &work : setting.modelFlops) {
+  for (const ModelFlops &work : setting.model.flops) {
     double peak = 0;
     for (auto [kind, count] : devices)
       peak += count *
@@ -106,9 +103,9 @@ static double getSecondsAtPeak(const Setting &setting) {
 }
 
 static void addUtilization(const Setting &setting, SimulationReport &report) {
-  for (const ModelFlops &work : setting.modelFlops)
+  for (const ModelFlops &work : setting.model.flops)
     report.modelFlops.emplace_back(elementName(work.type), work.flops);
-  if (setting.modelFlops.empty())
+  if (setting.model.flops.empty())
     report.remarks.push_back(
         "MFU is left out: the Program does not say what its model computes, "
         "expected products and a compiler that counts them");
@@ -184,7 +181,7 @@ Expected<SimulationReport> simulateProgram(std::string_view text,
     report.memory.push_back(
         {rank, room[rank],
          memoryOf(own.program, report.simulated.timeline, rank)});
-  std::tie(report.items, report.itemName) = countItems(own.program);
+  std::tie(report.items, report.itemName) = countItems(own);
   if (report.seconds > 0) {
     addUtilization(own, report);
     addCost(own, report);

@@ -156,3 +156,41 @@ def test_a_step_without_products_has_no_mfu(tmp_path):
     told, text = simulate(tmp_path, compiled, cluster)
     assert told["mfu"] is None and "MFU:" not in text
     assert "remark: MFU is left out: the Program does not say" in text
+
+
+class Looked(nn.Module):
+    """Rows of a table for 12 indices a row."""
+
+    def __init__(self, pool, width):
+        super().__init__()
+        self.table, self.pool, self.head = nn.Embedding(50, 8), pool, nn.Linear(width, 1)
+
+    def forward(self, x):
+        return self.head(self.pool(self.table(x)))
+
+
+INDICES = torch.randint(50, (8, 12))
+MANY_CLASSES = {"x": torch.randn(8, 6), "y": torch.randint(2, (8, 3))}
+ITEMS = {
+    "sequences": (Looked(lambda rows: rows.mean(1), 8), INDICES, 8 * 12, "tokens"),
+    "columns": (Looked(lambda rows: rows.relu().flatten(1), 96), INDICES, 8, "samples"),
+    "targets": (nn.Linear(6, 3), MANY_CLASSES, 8, "samples"),
+}
+
+
+@pytest.mark.parametrize("case", ITEMS)
+def test_tokens_are_positions_of_sequences(case, tmp_path):
+    model, batch, count, name = ITEMS[case]
+
+    def loss(model, batch):
+        if case != "targets":
+            return model(batch).square().mean()
+        return F.binary_cross_entropy_with_logits(model(batch["x"]), batch["y"].float())
+
+    module = export(model, loss, torch.optim.SGD(model.parameters(), lr=0.1), batch)
+    cluster = tmp_path / "two.yaml"
+    cluster.write_text(cluster_text(BOTH))
+    compiled = compile_module(module, mesh="data=4", device="sim", cluster=cluster)
+    told, text = simulate(tmp_path, compiled, cluster)
+    assert (told["items"], told["item_name"]) == (count, name)
+    assert f"\n{name} per second: " in text

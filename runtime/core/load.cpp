@@ -9,7 +9,7 @@
 #include "core/hash.h"
 #include "core/text.h"
 #include "program_generated.h"
-#include "tandem_rt/model_flops.h"
+#include "tandem_rt/model_facts.h"
 
 #include <algorithm>
 #include <cmath>
@@ -88,7 +88,7 @@ public:
   explicit Decoder(size_t fileBytes)
       : room(std::max(kLeastRoom, kMostExpansion * fileBytes)) {}
   Program decode(const fbs::Program &file);
-  std::vector<ModelFlops> modelFlops(const fbs::Program &file);
+  ModelFacts modelFacts(const fbs::Program &file);
   Status status;
 
 private:
@@ -483,10 +483,11 @@ Program Decoder::decode(const fbs::Program &file) {
   return program;
 }
 
-std::vector<ModelFlops> Decoder::modelFlops(const fbs::Program &file) {
-  return list(file.model_flops(), [&](const fbs::ModelFlops &each) {
+ModelFacts Decoder::modelFacts(const fbs::Program &file) {
+  auto flops = list(file.model_flops(), [&](const fbs::ModelFlops &each) {
     return ModelFlops{type(each.type()), each.flops()};
   });
+  return {std::move(flops), file.tokens()};
 }
 
 /// Whether it may be read.
@@ -502,9 +503,12 @@ Status checkFile(std::span<const uint8_t> bytes) {
              : errorOf("program file is corrupt: its tables do not verify");
 }
 
-Status verifyModelFlops(const std::vector<ModelFlops> &flops) {
+Status verifyModelFacts(const ModelFacts &facts) {
+  if (facts.tokens < 0)
+    return errorOf("program has ", facts.tokens,
+                   " tokens, expected a number from 0 on");
   std::set<ElementType> types;
-  for (const ModelFlops &each : flops) {
+  for (const ModelFlops &each : facts.flops) {
     if (!isFloat(each.type) || !types.insert(each.type).second)
       return errorOf("program has model flops of ", elementName(each.type),
                      ", expected floating-point types, each once");
@@ -516,18 +520,15 @@ Status verifyModelFlops(const std::vector<ModelFlops> &flops) {
 }
 } // namespace
 
-Expected<std::vector<ModelFlops>>
-readModelFlops(std::span<const uint8_t> bytes) {
+Expected<ModelFacts> readModelFacts(std::span<const uint8_t> bytes) {
   if (Status status = checkFile(bytes); !status.ok())
     return status;
   Decoder decoder(bytes.size());
-  std::vector<ModelFlops> flops =
-      decoder.modelFlops(*fbs::GetProgram(bytes.data()));
+  ModelFacts facts = decoder.modelFacts(*fbs::GetProgram(bytes.data()));
   Status status = decoder.status;
   if (status.ok())
-    status = verifyModelFlops(flops);
-  return status.ok() ? Expected<std::vector<ModelFlops>>(std::move(flops))
-                     : status;
+    status = verifyModelFacts(facts);
+  return status.ok() ? Expected<ModelFacts>(std::move(facts)) : status;
 }
 
 Expected<Program> loadProgram(std::span<const uint8_t> bytes) {

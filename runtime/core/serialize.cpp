@@ -8,7 +8,7 @@
 
 #include "core/hash.h"
 #include "program_generated.h"
-#include "tandem_rt/model_flops.h"
+#include "tandem_rt/model_facts.h"
 
 #include <algorithm>
 
@@ -22,7 +22,7 @@ template <typename T> using Vector = Offset<flatbuffers::Vector<T>>;
 /// Writes tables bottom-up; one method per table of program.fbs.
 class Encoder {
 public:
-  Bytes encode(const Program &program, const std::vector<ModelFlops> &flops);
+  Bytes encode(const Program &program, const ModelFacts &facts);
 
 private:
   template <typename T, typename Write>
@@ -330,8 +330,7 @@ Encoder::modelFlops(const std::vector<ModelFlops> &items) {
   return b.CreateVectorOfStructs(structs);
 }
 
-Bytes Encoder::encode(const Program &program,
-                      const std::vector<ModelFlops> &flops) {
+Bytes Encoder::encode(const Program &program, const ModelFacts &facts) {
   auto mesh = list(program.mesh, [&](const Axis &axis) {
     return fbs::CreateAxis(b, text(axis.name), axis.size);
   });
@@ -354,7 +353,8 @@ Bytes Encoder::encode(const Program &program,
       b, kProgramVersion, &none, target(program.target), mesh, program.micro,
       queues(program.queues), memorySpaces(program.memorySpaces), objects,
       constants, arguments, results, programs,
-      b.CreateVector(program.rankToProgram), modelFlops(flops));
+      b.CreateVector(program.rankToProgram), modelFlops(facts.flops),
+      facts.tokens);
   fbs::FinishProgramBuffer(b, root);
 
   Bytes bytes(b.GetBufferPointer(), b.GetBufferPointer() + b.GetSize());
@@ -371,9 +371,8 @@ Bytes serializeProgram(const Program &program) {
   return Encoder().encode(program, {});
 }
 
-Bytes serializeProgram(const Program &program,
-                       const std::vector<ModelFlops> &flops) {
-  return Encoder().encode(program, flops);
+Bytes serializeProgram(const Program &program, const ModelFacts &facts) {
+  return Encoder().encode(program, facts);
 }
 
 } // namespace tandem::rt

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "cts/support.h"
-#include "tandem_rt/model_flops.h"
+#include "tandem_rt/model_facts.h"
 
 namespace tandem::rt::cts {
 namespace {
@@ -452,27 +452,29 @@ TEST(Load, ReadsWhatWasWritten) {
     EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
 }
 
-TEST(Load, ModelFlops) {
+TEST(Load, ModelFacts) {
   HandOver p;
-  auto read = [&](const std::vector<ModelFlops> &flops) {
-    return readModelFlops(serializeProgram(p.b.get(), flops));
+  auto read = [&](const std::vector<ModelFlops> &flops, int64_t tokens = 0) {
+    return readModelFacts(serializeProgram(p.b.get(), {flops, tokens}));
   };
-  auto found = read({{ElementType::F32, 3e18}, {ElementType::BF16, 12}});
+  auto found = read({{ElementType::F32, 3e18}, {ElementType::BF16, 12}}, 7);
   ASSERT_TRUE(found.ok()) << found.status().message();
-  ASSERT_EQ(found->size(), 2u);
-  EXPECT_EQ((*found)[0].flops, 3e18);
-  EXPECT_EQ((*found)[1].type, ElementType::BF16);
+  ASSERT_EQ(found->flops.size(), 2u);
+  EXPECT_EQ(found->flops[0].flops, 3e18);
+  EXPECT_EQ(found->flops[1].type, ElementType::BF16);
+  EXPECT_EQ(found->tokens, 7);
+  expectError(read({}, -1).status(), "program has -1 tokens");
   expectError(read({{ElementType::F32, 1}, {ElementType::F32, 2}}).status(),
               "program has model flops of f32, expected floating-point types, "
               "each once");
   expectError(read({{ElementType::I64, 1}}).status(), "model flops of i64");
   expectError(read({{ElementType::BF16, -1}}).status(), "negative");
-  expectError(readModelFlops({}).status(), "not a Tandem program");
+  expectError(readModelFacts({}).status(), "not a Tandem program");
   // What was written before anybody counted.
   Expected<Bytes> bytes = p.b.finish();
   ASSERT_TRUE(bytes.ok()) << bytes.status().message();
-  auto missing = readModelFlops(*bytes);
-  EXPECT_TRUE(missing.ok() && missing->empty());
+  auto missing = readModelFacts(*bytes);
+  EXPECT_TRUE(missing.ok() && missing->flops.empty() && !missing->tokens);
 }
 
 TEST(Load, NoDamageGoesUnseen) {

@@ -13,10 +13,10 @@
 #include "tandem/Analysis/UserLocation.h"
 #include "tandem/Conversion/Lower/PlaceScratch.h"
 #include "tandem/Device/Gpu.h"
-#include "tandem/Dialect/NN/ModelFlops.h"
+#include "tandem/Dialect/NN/ModelFacts.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/Sched/Host.h"
-#include "tandem_rt/model_flops.h"
+#include "tandem_rt/model_facts.h"
 #include "tandem_rt/new_file.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/TargetParser/Host.h"
@@ -706,21 +706,23 @@ static LogicalResult buildPoints(ModuleOp module, ArrayRef<ModuleOp> modules,
 }
 
 /// What `import` counted; nothing in IR that did not pass it.
-static FailureOr<std::vector<rt::ModelFlops>> getModelFlops(ModuleOp module) {
-  std::vector<rt::ModelFlops> counted;
+static FailureOr<rt::ModelFacts> getModelFacts(ModuleOp module) {
+  rt::ModelFacts facts;
+  if (auto tokens = module->getAttrOfType<IntegerAttr>(nn::kTokensAttrName))
+    facts.tokens = tokens.getInt();
   auto flops = module->getAttrOfType<DictionaryAttr>(nn::kModelFlopsAttrName);
   if (!flops)
-    return counted;
+    return facts;
   for (NamedAttribute each : flops) {
     auto type = rt::parseElementType(each.getName().getValue());
     if (!type)
       return module.emitError("'")
              << nn::kModelFlopsAttrName << "' has the type "
              << each.getName().getValue() << ", expected f64, f32 or bf16";
-    counted.push_back(
+    facts.flops.push_back(
         {*type, cast<FloatAttr>(each.getValue()).getValueAsDouble()});
   }
-  return counted;
+  return facts;
 }
 
 static int64_t countMostHeld(const rt::Program &program) {
@@ -780,11 +782,10 @@ FailureOr<EmittedProgram> emitProgram(ModuleOp module,
   if (!bytes.ok())
     return module.emitError("program is not valid: ")
            << bytes.status().message();
-  FailureOr<std::vector<rt::ModelFlops>> flops = getModelFlops(module);
-  if (failed(flops))
+  FailureOr<rt::ModelFacts> facts = getModelFacts(module);
+  if (failed(facts))
     return failure();
-  if (!flops->empty())
-    bytes = rt::serializeProgram(builder->get(), *flops);
+  bytes = rt::serializeProgram(builder->get(), *facts);
   int64_t held = countMostHeld(builder->get());
   return EmittedProgram{std::move(builder->mutableProgram()),
                         std::string(bytes->begin(), bytes->end()), held};

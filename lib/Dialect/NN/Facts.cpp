@@ -7,7 +7,7 @@
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "tandem/Dialect/NN/Early.h"
-#include "tandem/Dialect/NN/ModelFlops.h"
+#include "tandem/Dialect/NN/ModelFacts.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Dialect/NN/Site.h"
 
@@ -79,6 +79,7 @@ static constexpr Fact kFacts[] = {
     {kSourceAttrName, OnOperator, isIndex, "an i64 from 0 on"},
     {kModelFlopsAttrName, OnModule, isFlops,
      "numbers by type such as {f32 = 1.0e+09}"},
+    {kTokensAttrName, OnModule, isIndex, "an i64 from 0 on"},
 };
 
 void NNDialect::addFacts() { addInterface<FactTable>(ArrayRef(kFacts)); }

@@ -7,7 +7,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "tandem/Dialect/NN/Attention.h"
-#include "tandem/Dialect/NN/ModelFlops.h"
+#include "tandem/Dialect/NN/ModelFacts.h"
 #include "tandem/Dialect/NN/NN.h"
 #include "tandem/Transforms/Import/Import.h"
 #include <map>

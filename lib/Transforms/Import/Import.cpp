@@ -40,6 +40,7 @@ void buildImportPipeline(OpPassManager &manager, const ImportOptions &options) {
   add(createSinkAgainPass());
   // Behind the merging of what is equal, in front of what is offered besides.
   manager.addPass(createCountModelFlopsPass());
+  manager.addPass(createCountTokensPass());
   add(createNumberOperatorsPass());
   // Behind numbers: an operator has the same one with and without an offer.
   add(createOfferSavedPass());

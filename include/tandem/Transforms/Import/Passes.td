@@ -29,6 +29,17 @@ def CountModelFlopsPass : Pass<"tandem-count-model-flops", "::mlir::ModuleOp"> {
   }];
 }
 
+def CountTokensPass : Pass<"tandem-count-tokens", "::mlir::ModuleOp"> {
+  let summary = "Counts the positions of the sequences of a batch";
+  let description = [{
+    Sets `nn.tokens` on the module where positions of an input of integers, of
+    rows and positions, say which rows of a table are looked up: the number of
+    these. The columns of a table of data are no positions: what is looked up
+    for them becomes one vector per row. A step without sequences has no such
+    attribute.
+  }];
+}
+
 def FetchParametersPass : Pass<"tandem-fetch-parameters", "::mlir::func::FuncOp"> {
   let summary = "Fetches parameters that lie on the host, once per pass";
   let description = [{

@@ -1,4 +1,4 @@
-//===- model_flops.h - what the model's products compute --------*- C++ -*-===//
+//===- model_facts.h - what a step computes, and of what --------*- C++ -*-===//
 //
 // Part of the Tandem project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -11,8 +11,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef TANDEM_RT_MODEL_FLOPS_H
-#define TANDEM_RT_MODEL_FLOPS_H
+#ifndef TANDEM_RT_MODEL_FACTS_H
+#define TANDEM_RT_MODEL_FACTS_H
 
 #include "tandem_rt/program.h"
 
@@ -26,15 +26,20 @@ struct ModelFlops {
   double flops = 0;
 };
 
-/// As `serializeProgram`, with the products of its model, one entry per type.
-Bytes serializeProgram(const Program &program,
-                       const std::vector<ModelFlops> &flops);
+/// What the compiler counted in the captured step.
+struct ModelFacts {
+  std::vector<ModelFlops> flops = {}; ///< One entry per type.
+  /// Positions of all sequences of the batch; 0: it has no sequences.
+  int64_t tokens = 0;
+};
+
+/// As `serializeProgram`, with facts about its model.
+Bytes serializeProgram(const Program &program, const ModelFacts &facts);
 
 /// What a file was serialized with; empty where nobody counted. An error if it
 /// is no whole Program, or says what no model computes.
-Expected<std::vector<ModelFlops>>
-readModelFlops(std::span<const uint8_t> bytes);
+Expected<ModelFacts> readModelFacts(std::span<const uint8_t> bytes);
 
 } // namespace tandem::rt
 
-#endif // TANDEM_RT_MODEL_FLOPS_H
+#endif // TANDEM_RT_MODEL_FACTS_H
