@@ -91,6 +91,45 @@ def test_names_what_makes_it_on_a_gpu(tmp_path):
         assert f"): makes {made} at element " in line and "from finite operands" in line
 
 
+def lines_of(message):
+    """Those of this file that an error names."""
+    (text,) = re.findall(r"test_nan_check\.py:([\d,-]+)\)", message)
+    parts = [[int(number) for number in part.split("-")] for part in text.split(",")]
+    return {line for part in parts for line in range(part[0], part[-1] + 1)}
+
+
+def test_names_all_lines_of_a_kernel(monkeypatch):
+    """The fault is not in the last one."""
+
+    def loss(model, x):
+        y = model(x).relu().log()
+        z = (y * 0).exp()
+        return (z + 1).square().mean()
+
+    monkeypatch.setenv("TANDEM_CHECK", "nan")
+    batch = torch.randn(8, 6)
+    step = compiled(loss, batch)
+    with pytest.raises(tandem.RunError) as error:
+        step(batch)
+    assert loss.__code__.co_firstlineno + 1 in lines_of(str(error.value))
+
+
+@pytest.mark.parametrize("momentum", [0, 0.9])
+def test_names_the_parameter_of_an_update(momentum, monkeypatch):
+    """Of a gradient that is finite, times a rate beyond the type."""
+    monkeypatch.setenv("TANDEM_CHECK", "nan")
+    model, batch = torch.nn.Linear(6, 4), torch.randn(8, 6)
+    step = tandem.compile(
+        model,
+        lambda m, x: (m(x) * 1e3).square().mean(),
+        torch.optim.SGD(model.parameters(), lr=3e38, momentum=momentum),
+        batch,
+    )
+    words = r"\(optimizer\.(weight|bias).*\): makes inf at .* of argument 'parameter/(weight|bias)'"
+    with pytest.raises(tandem.RunError, match=words):
+        step(batch)
+
+
 def masked(model, x):
     scores = model(x).masked_fill(x[:, :4] > 0.5, float("-inf"))
     return scores.softmax(-1).square().mean()

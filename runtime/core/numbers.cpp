@@ -90,15 +90,12 @@ bool isPartOf(const Command &command, const Command &next) {
   return next.bytes == 0 && next.name == command.name &&
          next.location == command.location;
 }
-
-std::string textOf(const Access &access) {
-  return concat(elementName(*access.type), " of ", countOf(access),
-                " elements");
-}
 } // namespace
 
-Status NumberCheck::begin(const Command &next, const Fetch &fetch) {
+Status NumberCheck::begin(const Program &owner, const Command &next,
+                          const Fetch &fetch) {
   isTainted = isTainted && command && isPartOf(*command, next);
+  program = &owner;
   command = &next;
   reads.clear();
   writes.clear();
@@ -137,12 +134,20 @@ int64_t NumberCheck::findMade(const Operand &before,
   return -1;
 }
 
+/// With the name of an argument or a result.
+std::string NumberCheck::describe(const Access &access) const {
+  bool isNamed = access.ref->space == Space::Argument ||
+                 access.ref->space == Space::Result;
+  return concat(elementName(*access.type), " of ", countOf(access), " elements",
+                isNamed ? " of " + spaceText(*program, *access.ref) : "");
+}
+
 /// Their sizes, and their values at the element, where they have as many.
 std::string NumberCheck::describeOperands(const Operand &made,
                                           int64_t element) const {
   std::string text;
   for (const Operand &read : reads) {
-    text += concat(text.empty() ? "" : ", ", textOf(read.access));
+    text += concat(text.empty() ? "" : ", ", describe(read.access));
     if (countOf(read.access) == countOf(made.access))
       text +=
           concat(" (there ", load(*read.access.type, read.bytes, element), ")");
@@ -163,7 +168,7 @@ Status NumberCheck::end(const Fetch &fetch) {
     double value = load(*before.access.type, after, element);
     return errorOf(
         "makes ", std::isnan(value) ? "nan" : "inf", " at element ", element,
-        " of output ", &before - writes.data(), " (", textOf(before.access),
+        " of output ", &before - writes.data(), " (", describe(before.access),
         ") from finite operands: ", describeOperands(before, element));
   }
   return Status::success();

@@ -38,8 +38,9 @@ public:
   /// Copies the bytes of a reference to the host.
   using Fetch = std::function<Status(const BufferRef &ref, char *to)>;
 
-  /// Before the command.
-  Status begin(const Command &command, const Fetch &fetch);
+  /// Before the command. Both live until end().
+  Status begin(const Program &program, const Command &command,
+               const Fetch &fetch);
   /// Whether an operand is not finite, here or, by `taint`, on another member.
   bool hasTaint() const { return isTainted; }
   void taint() { isTainted = true; }
@@ -55,6 +56,9 @@ private:
   std::string describeOperands(const Operand &made, int64_t element) const;
   int64_t findMade(const Operand &before, const std::vector<char> &after) const;
 
+  std::string describe(const Access &access) const;
+
+  const Program *program = nullptr;
   const Command *command = nullptr;
   /// Whether an operand is not finite; of a kernel of several launches, of any.
   bool isTainted = false;

@@ -31,6 +31,11 @@ std::string entryText(const char *kind, const Entries &entries,
   return concat(kind, " '", entries[index].role, "/", entries[index].name, "'");
 }
 
+void addForm(std::string &text, const std::string &item) {
+  text += (text.empty() ? "" : ", ") + item;
+}
+} // namespace
+
 std::string spaceText(const Program &program, const BufferRef &ref) {
   switch (ref.space) {
   case Space::Arena:
@@ -44,11 +49,6 @@ std::string spaceText(const Program &program, const BufferRef &ref) {
   }
   return "?";
 }
-
-void addForm(std::string &text, const std::string &item) {
-  text += (text.empty() ? "" : ", ") + item;
-}
-} // namespace
 
 std::string bufferText(const Program &program, const BufferRef &ref,
                        int64_t rank, int64_t iteration) {

@@ -42,6 +42,9 @@ template <typename... Pieces> Status errorOf(const Pieces &...pieces) {
 /// "[4, 8]".
 std::string shapeText(const Shape &shape);
 /// "arena 0 [128, 4224)", "argument 'parameter/w' [0, 64)".
+/// `argument 'parameter/w'`, `arena 0`.
+std::string spaceText(const Program &program, const BufferRef &ref);
+
 std::string bufferText(const Program &program, const BufferRef &ref,
                        int64_t rank, int64_t iteration = 0);
 /// "command 12 'gelu' (model.py:3)".

@@ -346,8 +346,8 @@ class WatchedTask final : public Task {
 public:
   WatchedTask(const TaskContext &context, const Command &command,
               std::unique_ptr<Task> task, std::unique_ptr<Communicator> group)
-      : memory(context.memory), command(command), task(std::move(task)),
-        group(std::move(group)) {
+      : program(context.program), memory(context.memory), command(command),
+        task(std::move(task)), group(std::move(group)) {
     if (!this->group)
       return;
     const std::vector<uint32_t> &axes = groupAxes(command.operation);
@@ -361,7 +361,7 @@ public:
 
   Status run(int64_t iteration) override {
     NumberCheck::Fetch fetch = fetchFrom(memory, iteration);
-    Status status = check.begin(command, fetch);
+    Status status = check.begin(program, command, fetch);
     if (status.ok() && group)
       status = shareTaint();
     if (status.ok())
@@ -379,6 +379,7 @@ private:
     return status;
   }
 
+  const Program &program;
   const RankMemory &memory;
   const Command &command;
   const std::unique_ptr<Task> task;

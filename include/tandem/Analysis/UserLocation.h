@@ -15,6 +15,11 @@ namespace tandem {
 /// `file.py:12` of the innermost place in the user's code; empty if unknown.
 std::string getUserLocation(mlir::Location location);
 
+/// The places of all that was fused: `file.py:12,15`, of more than four lines
+/// `file.py:12-40`. Where none is in the user's code the first three names:
+/// `optimizer.w`.
+std::string getUserLocations(mlir::Location location);
+
 } // namespace tandem
 
 #endif // TANDEM_ANALYSIS_USERLOCATION_H

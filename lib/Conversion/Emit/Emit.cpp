@@ -78,7 +78,7 @@ template <typename OpT>
 static rt::CommandInfo getInfo(OpT op, const sched::Queues &queues) {
   rt::CommandInfo info;
   info.name = op.getLabel().str();
-  info.location = getUserLocation(op.getLoc());
+  info.location = getUserLocations(op.getLoc());
   info.queue = queues.getNumber(op.getQueue());
   info.flops = op.getFlops();
   info.bytes = op.getBytes();
@@ -93,7 +93,7 @@ static rt::CommandInfo getInfo(OpT op, const sched::Queues &queues) {
 /// says itself: the line, the operator.
 static std::vector<std::string> getSites(sched::LaunchOp op) {
   std::vector<std::string> sites = tandem::getSites(op.getLoc());
-  std::string line = " (" + getUserLocation(op.getLoc()) + ")";
+  std::string line = " (" + getUserLocations(op.getLoc()) + ")";
   for (std::string &site : sites) {
     if (StringRef(site).ends_with(line))
       site.resize(site.size() - line.size());

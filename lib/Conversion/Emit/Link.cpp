@@ -246,7 +246,7 @@ PointLinker::beginTransfer(OpT op, int64_t from, int64_t to, Value value,
   builder.waitEvent(builder.transferQueue(from, to), event);
   auto type = cast<RankedTensorType>(value.getType());
   return {{.name = op->getName().stripDialect().str(),
-           .location = getUserLocation(op.getLoc()),
+           .location = getUserLocations(op.getLoc()),
            .bytes = buffers.get(value).bytes,
            .strand = int32_t(op.getMicrobatch().value_or(0))},
           {.axis = axis,
@@ -302,7 +302,7 @@ uint32_t PointLinker::copyBeside(Value source, Value copy, uint32_t queue,
                                  StringRef name) {
   rt::BufferRef from = buffers.get(source), to = buffers.get(copy);
   builder.add({.name = name.str(),
-               .location = getUserLocation(copy.getLoc()),
+               .location = getUserLocations(copy.getLoc()),
                .queue = queue,
                .bytes = 2 * to.bytes},
               rt::Copy{from, to});

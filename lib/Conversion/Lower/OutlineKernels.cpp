@@ -104,6 +104,15 @@ Outlined Outliner::outline(const FusionGroup &group,
   return outlined;
 }
 
+/// The places of a group's operators, the last one first.
+static Location getPlaces(const FusionGroup &group) {
+  SmallVector<Location> places = {group.ops.back()->getLoc()};
+  for (Operation *op : group.ops)
+    if (!spmd::isSource(op))
+      places.push_back(op->getLoc());
+  return FusedLoc::get(places, {}, places.front().getContext());
+}
+
 static void createCall(Operation *before, const FusionGroup &group,
                        const Outlined &outlined,
                        llvm::DenseMap<Value, Value> &results) {
@@ -111,10 +120,11 @@ static void createCall(Operation *before, const FusionGroup &group,
   SmallVector<Value> inputs;
   for (Value input : outlined.inputs)
     inputs.push_back(results.lookup_or(input, input));
-  Operation *last = group.ops.back();
   auto origins = llvm::map_to_vector(outlined.outputs, getOrigin);
-  Location location = setOrigins(addSites(last->getLoc(), group.ops), origins);
+  Location location =
+      setOrigins(addSites(getPlaces(group), group.ops), origins);
   auto call = func::CallOp::create(builder, location, outlined.kernel, inputs);
+  Operation *last = group.ops.back();
   call->setDiscardableAttrs(last->getDiscardableAttrDictionary());
   call->setAttr(sched::kLabelAttrName, builder.getStringAttr(outlined.label));
   for (auto [output, result] :

@@ -22,8 +22,8 @@ def percent(share):
 
 
 def place(location):
-    """The last two parts of a path are enough."""
-    return "/".join(location.split("/")[-2:])
+    """The last two parts of each path are enough."""
+    return ", ".join("/".join(path.split("/")[-2:]) for path in location.split(", "))
 
 
 class Numeric(str):

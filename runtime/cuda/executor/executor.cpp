@@ -303,7 +303,7 @@ Status CudaExecutor::launchGraph() {
 /// A sum with members in other processes has operands that are not known here.
 Status CudaExecutor::beginCheck(const Rank &rank, const Entry &entry) {
   NumberCheck &check = numbers[rank.number];
-  Status status = check.begin(*entry.command, fetchFrom(rank));
+  Status status = check.begin(program, *entry.command, fetchFrom(rank));
   const std::vector<uint32_t> &axes = groupAxes(entry.command->operation);
   if (sumsOverRanks(*entry.command) &&
       program.group(axes, rank.number).size() > entry.together.size())
