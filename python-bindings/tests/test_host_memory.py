@@ -268,6 +268,30 @@ def test_plan_files_of_presets_keep_the_pins(how, tmp_path):
     assert again(batches[0]) == step(batches[0])
 
 
+@pytest.mark.parametrize(
+    "pins, message",
+    [
+        (
+            "parameter:*:hots;exp_avg*:host",
+            r"correct line \d+: 'parameter:\*:hots' puts no parameter",
+        ),
+        ("parameter:none*:host", r"correct line \d+: 'parameter:none\*:host' puts no parameter"),
+        ("parameter:*:host;exp_avg*:hots", r"line \d+: pin 'exp_avg\*' asks for 'hots', expected"),
+        (
+            "parameter:*:host;none*:host",
+            r"line \d+: pin 'none\*' matches no state of the optimizer",
+        ),
+    ],
+)
+def test_edited_pins_of_a_plan_file_are_said_with_their_line(pins, message, tmp_path):
+    file = tmp_path / "step.plan"
+    step, _ = compiled(**HOW["zero"], **STORED)
+    file.write_text(re.sub(r"(?m)^pins .*", f"pins {pins}", step.compiled.plan))
+    with pytest.raises(tandem.CompileError, match=message) as error:
+        compiled(plan=str(file))
+    assert "\n" not in str(error.value) and str(file) in str(error.value)
+
+
 def test_a_plan_to_start_from_says_what_it_stores(tmp_path):
     how = dict(mesh="data=2", search="tandem")
     step, _ = compiled(**how, **STORED)

@@ -55,6 +55,10 @@ struct Pin {
 static LogicalResult parseAxis(func::FuncOp step, MeshAttr mesh, StringRef text,
                                Pin &pin) {
   auto [name, formText] = text.split('=');
+  if (!text.contains('='))
+    return emitError(step.getLoc())
+           << "pin '" << pin.glob << "' asks for '" << text.trim()
+           << "', expected 'axis=form', 'again' or 'host'";
   std::optional<unsigned> axis = mesh.lookup(name.trim());
   if (!axis)
     return emitError(step.getLoc())
@@ -574,10 +578,14 @@ bool tandem::asksToSend(func::FuncOp step, StringRef pin) {
 }
 
 std::optional<StepGraph> tandem::plan::tryPins(const StepGraph &graph,
-                                               StringRef text) {
+                                               StringRef text,
+                                               std::string *why) {
   func::FuncOp step = graph.step;
-  ScopedDiagnosticHandler silent(step.getContext(),
-                                 [](Diagnostic &) { return success(); });
+  ScopedDiagnosticHandler silent(step.getContext(), [&](Diagnostic &said) {
+    if (why && why->empty())
+      *why = said.str();
+    return success();
+  });
   StepGraph pinned = graph;
   return succeeded(applyPins(pinned, text)) ? std::optional(std::move(pinned))
                                             : std::nullopt;

@@ -166,6 +166,8 @@ LogicalResult FileReader::readLine(StringRef line, unsigned number) {
   }
   if (llvm::is_contained(kOfPipelines, word))
     return success();
+  if (word == "pins")
+    file.pinsLine = number;
   auto expected = parseClaim(word, rest, file.decisions);
   if (!expected)
     file.lines.push_back({number, line.str()});
@@ -174,6 +176,23 @@ LogicalResult FileReader::readLine(StringRef line, unsigned number) {
   return emitError() << ", line " << number << ": cannot read '"
                      << line.take_front(60) << "', expected '" << word << " "
                      << *expected << "'";
+}
+
+/// Parameters on the host change the graph: where a pin of the file puts none
+/// there, that may be why it is another one.
+static std::string describeIdlePin(const StepGraph &graph,
+                                   const PlanFile &file) {
+  func::FuncOp step = graph.step;
+  for (StringRef pin : llvm::split(file.decisions.pins, ';')) {
+    auto isStored = [&](unsigned argument) {
+      return asksToStore(step.getArgAttrDict(argument), pin.trim());
+    };
+    if (pin.trim().starts_with(kParameterPin) &&
+        llvm::none_of(llvm::seq(step.getNumArguments()), isStored))
+      return ", or correct line " + std::to_string(file.pinsLine) + ": '" +
+             pin.trim().str() + "' puts no parameter on the host";
+  }
+  return "";
 }
 
 FailureOr<PlanFile> FileReader::run(StringRef text) {
@@ -201,7 +220,8 @@ FailureOr<PlanFile> FileReader::run(StringRef text) {
     return emitError() << " was made for the graph "
                        << StringRef(hash).take_front(16) << ", but this one is "
                        << StringRef(graph.hash).take_front(16)
-                       << ": make the plan again";
+                       << ": make the plan again"
+                       << describeIdlePin(graph, file);
   return std::move(file);
 }
 

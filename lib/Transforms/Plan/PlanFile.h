@@ -45,6 +45,8 @@ struct PlanFile {
     std::string text;
   };
   std::vector<Line> lines;
+  /// The number of the line `pins`.
+  unsigned pinsLine = 0;
 };
 
 /// Reads the file; fails with an error at `step` if it cannot be read, has

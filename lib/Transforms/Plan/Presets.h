@@ -20,8 +20,9 @@ namespace tandem::plan {
 mlir::LogicalResult applyPins(StepGraph &graph, llvm::StringRef text);
 
 /// The graph with the pins of `text`; none, and no error, if it cannot have
-/// them.
-std::optional<StepGraph> tryPins(const StepGraph &graph, llvm::StringRef text);
+/// them: then `why` gets it.
+std::optional<StepGraph> tryPins(const StepGraph &graph, llvm::StringRef text,
+                                 std::string *why = nullptr);
 
 /// Remarks on each pin `again` under which the plan of `graph` holds no less at
 /// its peak, priced for `cluster`, than if all that the pin names were saved:

@@ -431,12 +431,11 @@ LogicalResult PlanReader::run() {
   if (failed(regions))
     return failure();
   // Kernels and stages are those of the pins under which it was found.
-  auto pinned = tryPins(graph, decisions.pins);
+  std::string why;
+  auto pinned = tryPins(graph, decisions.pins, &why);
   if (!pinned)
-    return mlir::emitError(graph.getLoc())
-           << "plan file '" << file.path << "' was made with the pins '"
-           << decisions.pins
-           << "', which the step cannot obey; correct its line 'pins'";
+    return emitLineError(graph, file.path, file.pinsLine)
+           << why << ": correct the pin, or make the plan again";
   graph.shareGroups(*pinned);
   for (auto [own, other] : llvm::zip_equal(graph.values, pinned->values))
     own.isOnHost = other.isOnHost;
