@@ -19,8 +19,16 @@ using namespace mlir;
 
 namespace tandem {
 
-/// The search begins with this share of all bytes, and ends with the last.
+/// Shares of all bytes that are tried: from the first one up and down by
+/// halves, to all and to the last.
 static constexpr int64_t kFirstShare = 32, kLastShare = 1024;
+/// A direction ends where as many sizes in turn are worse by as much than the
+/// best: a size between may be worse than both neighbours, as whole tensors
+/// fill buckets.
+static constexpr int kMaxFar = 2;
+static constexpr double kFar = 1.03;
+/// What is shorter by less is not worth the memory of a larger bucket.
+static constexpr double kWorth = 1.005;
 
 int64_t countStored(ModuleOp module) {
   int64_t most = 0;
@@ -35,12 +43,11 @@ int64_t countStored(ModuleOp module) {
 // The choice
 //===----------------------------------------------------------------------===//
 
-/// What fits is better, then what is shorter by so much that it is worth it.
+/// What fits is better, then what is shorter.
 static bool isBetter(const BucketTrial &trial, const BucketTrial &best) {
-  constexpr double kWorth = 1e-4;
   if (trial.excess > 0 || best.excess > 0)
     return trial.excess < best.excess;
-  return trial.seconds < best.seconds * (1 - kWorth);
+  return trial.seconds < best.seconds;
 }
 
 static std::string describe(const BucketTrial &trial) {
@@ -53,11 +60,25 @@ static std::string describe(const BucketTrial &best,
   std::string text = "updates on the host walk over buckets " + describe(best) +
                      ": a step is predicted to take " +
                      cost::printSeconds(best.seconds);
+  auto isLess = [](const BucketTrial &a, const BucketTrial &b) {
+    return a.seconds < b.seconds;
+  };
+  std::vector<BucketTrial> others;
   for (const BucketTrial &other : all)
-    if (other.bytes != best.bytes || other.largestFirst != best.largestFirst)
-      text += "; with those " + describe(other) + " " +
-              cost::printSeconds(other.seconds) +
-              (other.excess > 0 ? ", which do not fit" : "");
+    if (other.excess <= best.excess &&
+        (other.bytes != best.bytes || other.largestFirst != best.largestFirst))
+      others.push_back(other);
+  if (!others.empty()) {
+    auto [least, most] =
+        std::minmax_element(others.begin(), others.end(), isLess);
+    text += "; with those " + describe(*least) + " " +
+            cost::printSeconds(least->seconds);
+    if (others.size() > 1)
+      text += ", and up to " + cost::printSeconds(most->seconds) +
+              " with those " + describe(*most);
+  }
+  if (size_t full = all.size() - 1 - others.size())
+    text += "; " + std::to_string(full) + " that were tried do not fit";
   return text;
 }
 
@@ -66,24 +87,26 @@ namespace {
 class BucketSearch {
 public:
   using Weigh = llvm::function_ref<LogicalResult(BucketTrial &)>;
-  BucketSearch(int64_t all, Weigh weigh, llvm::function_ref<bool()> ends)
-      : all(all), weigh(weigh), ends(ends) {}
+  BucketSearch(int64_t all, BucketEffort effort, Weigh weigh,
+               llvm::function_ref<bool()> ends)
+      : all(all), effort(effort), weigh(weigh), ends(ends) {}
   std::optional<BucketChoice> run();
 
 private:
   bool take(int64_t share, bool largestFirst);
-  void walk(bool isSmaller);
+  void walk(bool isSmaller, bool largestFirst);
+  BucketTrial getSmallest() const;
 
   int64_t all;
+  BucketEffort effort;
   Weigh weigh;
   llvm::function_ref<bool()> ends;
   BucketTrial best;
-  int64_t bestShare = 0;
   std::vector<BucketTrial> tried;
 };
 } // namespace
 
-/// Whether a share is better than those before.
+/// Whether a share may be on the way to a better one than the best so far.
 bool BucketSearch::take(int64_t share, bool largestFirst) {
   BucketTrial trial{.bytes = std::max<int64_t>(1, all / share),
                     .largestFirst = largestFirst};
@@ -91,36 +114,54 @@ bool BucketSearch::take(int64_t share, bool largestFirst) {
     return false;
   tried.push_back(trial);
   bool takes = tried.size() == 1 || isBetter(trial, best);
-  if (takes) {
+  bool isNear =
+      takes || (effort == BucketEffort::Thorough && trial.excess == 0 &&
+                best.excess == 0 && trial.seconds < best.seconds * kFar);
+  if (takes)
     best = trial;
-    bestShare = share;
-  }
-  return takes;
+  return isNear;
 }
 
-/// As long as it helps.
-void BucketSearch::walk(bool isSmaller) {
-  auto getNext = [&] { return isSmaller ? bestShare * 2 : bestShare / 2; };
-  while (!ends() && getNext() >= 1 && getNext() <= kLastShare &&
-         take(getNext(), best.largestFirst)) {
-  }
+void BucketSearch::walk(bool isSmaller, bool largestFirst) {
+  int numFar = 0, maxFar = effort == BucketEffort::Thorough ? kMaxFar : 1;
+  auto getNext = [&](int64_t share) {
+    return isSmaller ? share * 2 : share / 2;
+  };
+  for (int64_t share = getNext(kFirstShare);
+       share >= 1 && share <= kLastShare && numFar < maxFar && !ends();
+       share = getNext(share))
+    numFar = take(share, largestFirst) ? 0 : numFar + 1;
+}
+
+/// Of those that are about as good as the best.
+BucketTrial BucketSearch::getSmallest() const {
+  BucketTrial found = best;
+  for (const BucketTrial &trial : tried)
+    if (trial.excess == best.excess && trial.bytes < found.bytes &&
+        trial.seconds <= best.seconds * kWorth)
+      found = trial;
+  return found;
 }
 
 std::optional<BucketChoice> BucketSearch::run() {
-  take(kFirstShare, /*largestFirst=*/false);
-  if (tried.empty())
-    return std::nullopt;
-  if (!ends())
-    take(kFirstShare, /*largestFirst=*/true);
-  walk(/*isSmaller=*/true);
-  if (bestShare == kFirstShare)
-    walk(/*isSmaller=*/false);
+  for (bool largestFirst : {false, true}) {
+    if (tried.empty() || !ends())
+      take(kFirstShare, largestFirst);
+    if (tried.empty())
+      return std::nullopt;
+    if (largestFirst && effort == BucketEffort::Little)
+      break;
+    walk(/*isSmaller=*/true, largestFirst);
+    walk(/*isSmaller=*/false, largestFirst);
+  }
+  best = getSmallest();
   return BucketChoice{best, describe(best, tried)};
 }
 
-std::optional<BucketChoice> chooseBucket(int64_t all, BucketSearch::Weigh weigh,
+std::optional<BucketChoice> chooseBucket(int64_t all, BucketEffort effort,
+                                         BucketSearch::Weigh weigh,
                                          llvm::function_ref<bool()> ends) {
-  return BucketSearch(all, weigh, ends).run();
+  return BucketSearch(all, effort, weigh, ends).run();
 }
 
 //===----------------------------------------------------------------------===//

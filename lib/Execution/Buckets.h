@@ -44,12 +44,17 @@ struct BucketChoice {
 /// a pipeline, take of the host.
 int64_t countStored(mlir::ModuleOp module);
 
+/// How many sizes are tried. `Little` is for trials that cost as much as the
+/// step itself: a direction ends at the first size that is no better.
+enum class BucketEffort { Little, Thorough };
+
 /// Of shares of `all` bytes, each half of the one before, that with which a
 /// step is predicted to be shortest, in the order of gradients or the largest
-/// first; of those that exceed memory the smallest one. `weigh` fills in what a
+/// first; of about equal ones, and those that exceed memory, the smallest one.
+/// `weigh` fills in what a
 /// trial leads to; where it fails nothing is chosen. Ends once `ends` says so.
 std::optional<BucketChoice>
-chooseBucket(int64_t all,
+chooseBucket(int64_t all, BucketEffort effort,
              llvm::function_ref<mlir::LogicalResult(BucketTrial &)> weigh,
              llvm::function_ref<bool()> ends);
 

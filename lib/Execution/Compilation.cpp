@@ -210,7 +210,7 @@ LogicalResult Compilation::runPasses(const Stage &stage,
   }
   if (pipe && isOfActions(stage.name)) {
     for (ModuleOp action : module->getOps<ModuleOp>())
-      if (failed(manager.run(action)))
+      if (!skipped.contains(*action.getName()) && failed(manager.run(action)))
         return failure();
   } else if (failed(manager.run(*module))) {
     return failure();
@@ -383,15 +383,32 @@ int64_t Compilation::countExcess(const EmittedProgram &emitted,
                         : excess;
 }
 
+/// From the stage schedule on.
+LogicalResult Compilation::runToEnd() {
+  for (const Stage *stage = findStage("schedule"); stage != getStages().end();
+       ++stage)
+    if (failed(runPasses(*stage)))
+      return failure();
+  return success();
+}
+
+/// Actions of a pipeline that have no buckets are equal in all trials.
+LogicalResult Compilation::lowerOthers() {
+  llvm::StringSet<> others;
+  for (ModuleOp action : module->getOps<ModuleOp>())
+    (countStored(action) > 0 ? skipped : others).insert(*action.getName());
+  LogicalResult isMade = pipe ? runToEnd() : success();
+  skipped = std::move(others);
+  return isMade;
+}
+
 /// Schedules and lowers the step with this size, and simulates it.
 LogicalResult Compilation::weighBucket(ModuleOp duplexed, BucketTrial &trial) {
   module = duplexed.clone();
   ofStages.bucket = trial.bytes;
   ofStages.largestFirst = trial.largestFirst;
-  for (const Stage *stage = findStage("schedule"); stage != getStages().end();
-       ++stage)
-    if (failed(runPasses(*stage)))
-      return failure();
+  if (failed(runToEnd()))
+    return failure();
   FailureOr<std::vector<int64_t>> limits = getLimitsOfPipe();
   if (failed(limits))
     return failure();
@@ -426,10 +443,15 @@ LogicalResult Compilation::chooseBucket() {
   ScopedDiagnosticHandler silent(context.get(),
                                  [](Diagnostic &) { return success(); });
   std::string before = error;
-  OwningOpRef<ModuleOp> duplexed = std::move(module);
-  bucket = tandem::chooseBucket(
-      stored, [&](BucketTrial &trial) { return weighBucket(*duplexed, trial); },
-      [this] { return endsSearch(); });
+  OwningOpRef<ModuleOp> duplexed = module->clone();
+  if (succeeded(lowerOthers())) {
+    OwningOpRef<ModuleOp> lowered = std::move(module);
+    bucket = tandem::chooseBucket(
+        stored, pipe ? BucketEffort::Little : BucketEffort::Thorough,
+        [&](BucketTrial &trial) { return weighBucket(*lowered, trial); },
+        [this] { return endsSearch(); });
+  }
+  skipped.clear();
   module = std::move(duplexed);
   error = before;
   ofStages.bucket = bucket ? bucket->best.bytes : -1;

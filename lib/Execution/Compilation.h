@@ -29,6 +29,7 @@
 #include "tandem/Prediction/Prediction.h"
 #include "tandem/Search/Pipeline/Deadline.h"
 #include "tandem/Search/Watch.h"
+#include "llvm/ADT/StringSet.h"
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -152,6 +153,8 @@ private:
   void tellSumPiece();
   int64_t countExcess(const EmittedProgram &emitted,
                       llvm::ArrayRef<int64_t> limits) const;
+  mlir::LogicalResult runToEnd();
+  mlir::LogicalResult lowerOthers();
   mlir::LogicalResult weighBucket(mlir::ModuleOp duplexed, BucketTrial &trial);
   mlir::LogicalResult chooseBucket();
   void tellBucket();
@@ -216,6 +219,8 @@ private:
   std::optional<SumPiece> sumPiece;
   /// Of updates on the host, where a size was chosen.
   std::optional<BucketChoice> bucket;
+  /// Actions that stages leave as they are.
+  llvm::StringSet<> skipped;
   CompiledProgram &result;
   mlir::DialectRegistry registry;
   std::unique_ptr<mlir::MLIRContext> context;
