@@ -313,8 +313,6 @@ void LayoutSearch::priceAll() {
 bool LayoutSearch::attempt(LayoutResult &result, const Layout &layout) {
   ++numMoves;
   LayoutResult other = priceLayout(problem, layout, deadline, CutEffort::Start);
-  if (!other.cut.empty() && other.seconds < result.seconds * kNear)
-    other = priceLayout(problem, layout, deadline);
   if (!isFaster(other, result))
     return false;
   result = std::move(other);
@@ -381,7 +379,8 @@ void LayoutSearch::reorder() {
       if (first != second)
         std::swap_ranges(first, first + size, second);
     }
-    LayoutResult other = priceLayout(problem, layout, deadline);
+    LayoutResult other =
+        priceLayout(problem, layout, deadline, CutEffort::Start);
     moveBlocks(other);
     if (isFaster(other, front))
       results.front() = std::move(other);
