@@ -94,7 +94,7 @@ def _judge_operators(finding, before, after, floor, tolerance):
     failed = f"{row.kind}/{row.name}" if row and not row.passed else None
     for step, (old, new) in enumerate(zip(before.operators, after.operators, strict=False)):
         if finding.stage == "accumulate":
-            new = as_whole_batch(new, old)
+            new = as_whole_batch(new, old, floor)
         pair = Pair(old, new, floor, tolerance)
         differences = pair.differences()
         finding.compared += len(differences)

@@ -114,9 +114,10 @@ def _last(group, strand):
     return next((v for v in reversed(group) if v.strand in (-1, strand)), None)
 
 
-def as_whole_batch(parts, before):
+def as_whole_batch(parts, before, floor):
     """Values of a step that runs once for each part of the batch, as those of the step `before` it, which has other
-    numbers. Operators are told apart by name, line, pass, and their order; those of which there are others get no number.
+    numbers. Operators are told apart by name, line, pass, and their values. If as many are left in both, these have one
+    order; else they get no number.
     """
     iterations, left, made = {}, {}, {}
     for value in parts.values():
@@ -130,12 +131,25 @@ def as_whole_batch(parts, before):
         operands = [left.get(operand, operand) for operand in last.operands]
         own = [each.whole for each in group] if len(group) > 1 else []
         made[last.number] = replace(last, id=-1, operands=operands, parts=own)
-    known = _by_place(before)
+    pair, known = Pair(before, made, floor), _by_place(before)
     for place, group in _by_place(made).items():
-        old = known.get(place, ())
-        for mine, theirs in zip(group, old, strict=True) if len(group) == len(old) else ():
+        for mine, theirs in _same(pair, known.get(place, []), group):
             mine.id, mine.result, mine.iteration = theirs.id, theirs.result, theirs.iteration
     return made
+
+
+def _same(pair, old, new):
+    """(new value, old value) of operators of one place."""
+    old, unlike = list(old), []
+    for mine in new:
+        theirs = next((n for n, each in enumerate(old) if pair.agree(each, mine)), None)
+        if theirs is None:
+            unlike.append(mine)
+        else:
+            yield mine, old.pop(theirs)
+    # Positions that a stage counts from elsewhere are what is made of them.
+    if len(unlike) == len(old) and all(each.operands for each in unlike):
+        yield from zip(unlike, old, strict=True)
 
 
 def _by_place(values):
