@@ -6,8 +6,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "Memory.h"
+#include "tandem/Support/PieceLimit.h"
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 using namespace tandem::cost;
 
@@ -17,6 +19,8 @@ PlanMemory::PlanMemory(const SearchProblem &problem, const Plan &plan,
     : problem(problem), plan(plan), placement(placement),
       numStrands(problem.getNumStrands()) {
   addStages();
+  if (plan.gathersAhead)
+    findPieces();
   addTensors(spans);
   addCopies(spans);
   sumUp();
@@ -37,6 +41,61 @@ void PlanMemory::addStages() {
     for (unsigned beside = stage.begin; placement.isAhead[op] && beside < op;
          ++beside)
       workspaces[beside] += signature.workspace;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// What is gathered ahead
+//===----------------------------------------------------------------------===//
+
+/// Whether it is an argument's, from other devices.
+bool PlanMemory::isGathered(const PlacedCopy &copy) const {
+  const PlacedTensor &tensor = placement.tensors[copy.copy.tensor];
+  auto sends = [](const std::array<double, kMaxAxes> &seconds) {
+    return std::ranges::any_of(seconds, [](double each) { return each > 0; });
+  };
+  return tensor.stage == kBeforeAll && copy.from == tensor.produced &&
+         !copy.waits &&
+         (sends(copy.change.collectiveOnce) ||
+          sends(copy.change.collectivePerStrand));
+}
+
+/// As the schedule begins its stages (Transforms/Schedule/AssignSlots.cpp).
+void PlanMemory::findPieces() {
+  std::vector<int64_t> gathers(stages.size()), gradients(stages.size());
+  std::array<int64_t, kNumPasses> byPass{};
+  int64_t ofGradients = 0;
+  for (const PlacedCopy &copy : placement.copies) {
+    const PlacedTensor &tensor = placement.tensors[copy.copy.tensor];
+    if (isGathered(copy)) {
+      int64_t bytes = problem.getBytes(copy.copy.tensor, copy.copy.layout);
+      gathers[copy.stage] += bytes;
+      byPass[size_t(copy.copy.pass)] += bytes;
+    } else if (copy.waits) {
+      int64_t bytes = problem.getBytes(copy.copy.tensor, copy.from);
+      gradients[tensor.stage] += bytes;
+      ofGradients += bytes;
+    }
+  }
+  PieceLimit gatheredLimit, readyLimit;
+  gatheredLimit.set(*std::ranges::max_element(byPass));
+  readyLimit.set(ofGradients);
+  unsigned before = 0, begin = 0;
+  int64_t gathered = 0, ready = 0;
+  for (unsigned stage = 0; stage < stages.size(); ++stage) {
+    bool isFull = gathered > 0 && gathers[stage] > 0 &&
+                  gathered + gathers[stage] > gatheredLimit.get();
+    if (isFull || ready >= readyLimit.get()) {
+      if (gathered > 0)
+        gatheredLimit.grow();
+      if (ready > 0)
+        readyLimit.grow();
+      before = std::exchange(begin, stage);
+      gathered = ready = 0;
+    }
+    pieceBefore.push_back(before);
+    gathered += gathers[stage];
+    ready += gradients[stage];
   }
 }
 
@@ -133,6 +192,8 @@ void PlanMemory::addCopies(const std::vector<std::optional<WaitSpan>> &spans) {
       continue;
     unsigned stage =
         spans[i] ? std::min(spans[i]->first, copy.stage) : copy.stage;
+    if (plan.gathersAhead && isGathered(copy))
+      stage = pieceBefore[stage];
     addItem({Holding::Kind::Copy, copy.copy.tensor, copy.copy.layout, 0,
              stages[stage].begin, copy.lastOp, false});
   }

@@ -55,6 +55,8 @@ private:
   };
 
   void addStages();
+  bool isGathered(const PlacedCopy &copy) const;
+  void findPieces();
   void addTensors(const std::vector<std::optional<WaitSpan>> &spans);
   void addTensor(unsigned tensor, unsigned last, unsigned lastOfAll);
   void addCopies(const std::vector<std::optional<WaitSpan>> &spans);
@@ -77,6 +79,9 @@ private:
   int64_t numStrands, resident = 0;
   std::vector<Item> items;
   std::vector<Stage> stages;
+  /// Per stage the first stage of the piece before its own; empty unless the
+  /// plan gathers arguments ahead.
+  std::vector<unsigned> pieceBefore;
   /// Per operator: of one strand, of all strands together, and workspaces.
   std::vector<int64_t> alive, once, workspaces;
 };

@@ -128,6 +128,14 @@ def test_sums_and_results_are_in_the_peak(given):
     assert 0.9 * peak <= count_held(step.compiled) <= peak
 
 
+@pytest.mark.parametrize("name", ["gpt", "vit_moe"])
+def test_a_preset_counts_what_it_gathers_ahead(name):
+    options = dict(mesh="data=4", plan="zero", memory="1GB")
+    compiled = matrix.compile_module(module_of(name), **options)
+    peak = int(re.search(r"(?m)^peak (\d+) B$", compiled.plan)[1])
+    assert 0.9 * peak <= count_held(compiled) <= peak
+
+
 def count_tensor(text):
     """Bytes of `4x8xf32`."""
     *extents, kind = text.split("x")

@@ -65,6 +65,10 @@ struct Plan {
   /// was there beside their collectives (Cost.h, *Ahead*). Sorted.
   std::vector<unsigned> ahead;
 
+  /// Whether a schedule with stages of its own follows, as that of presets: it
+  /// gathers parameters a piece of computation ahead (Cost.h, *Memory*).
+  bool gathersAhead = false;
+
   //--- Derived: `derive` (Cost.h) fills them in.
   std::vector<CopyChange> changes;
   double cost = 0;  // s per step

@@ -147,6 +147,8 @@ PlanVariants::keepStages(const std::vector<unsigned> &signatures) {
   std::optional<Plan> plan;
   if (editor.setSignatures(editor.listChanges(signatures)))
     plan = editor.getPlan();
+  if (plan)
+    plan->gathersAhead = estimate->plan.gathersAhead;
   editor.undo(mark);
   return plan;
 }

@@ -236,6 +236,8 @@ FailureOr<cost::Plan> tandem::plan::makePlan(const StepGraph &graph,
     auto staged = search::completePlan(extraction.problem, plan, error);
     if (staged && isFollowed)
       search::runAhead(extraction.problem, *staged);
+    else if (staged)
+      staged->gathersAhead = true;
     return staged.value_or(plan);
   }
   if (failed(setStages(graph, extraction, decisions.stages, file, plan)))

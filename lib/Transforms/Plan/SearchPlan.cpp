@@ -474,8 +474,7 @@ std::optional<cost::Plan> Planner::complete(cost::Plan plan) const {
   if (!options.search.empty())
     return plan;
   std::string error;
-  keepSharedSums(extraction->problem, plan);
-  return completePreset(extraction->problem, std::move(plan), error);
+  return pricePreset(extraction->problem, std::move(plan), error);
 }
 
 /// The plan of `graph`, whose regions save more than those of `first`, with the
@@ -575,8 +574,7 @@ FailureOr<Decisions> Planner::takePreset() {
     return decisions;
   }
   std::string name = ("preset " + preset).str(), error;
-  keepSharedSums(extraction->problem, *signatures);
-  auto plan = completePreset(extraction->problem, *signatures, error);
+  auto plan = pricePreset(extraction->problem, *signatures, error);
   if (!plan)
     return emitError() << name << " has no cost: " << error;
   if (graph.hasChoices() && plan->peak > extraction->problem.memoryLimit) {

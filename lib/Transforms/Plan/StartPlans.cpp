@@ -187,6 +187,19 @@ tandem::plan::completePreset(const cost::SearchProblem &problem,
   return search::completePlan(problem, std::move(plan), error);
 }
 
+std::optional<cost::Plan>
+tandem::plan::pricePreset(const cost::SearchProblem &problem, cost::Plan plan,
+                          std::string &error) {
+  keepSharedSums(problem, plan);
+  auto priced = completePreset(problem, std::move(plan), error);
+  if (!priced)
+    return std::nullopt;
+  priced->gathersAhead = true;
+  cost::ChangeTable table(problem);
+  priced->peak = cost::cost(problem, *priced, table, error)->peak;
+  return priced;
+}
+
 cost::SearchProblem
 tandem::plan::fixForms(const Extraction &extraction, const cost::Plan &plan,
                        std::vector<std::vector<unsigned>> &origins) {
@@ -217,6 +230,7 @@ tandem::plan::toFixedForms(const cost::SearchProblem &fixed, cost::Plan plan,
                            ArrayRef<std::vector<unsigned>> origins) {
   for (auto [signature, ofOperator] : llvm::zip(plan.signatures, origins))
     signature = llvm::find(ofOperator, signature) - ofOperator.begin();
+  plan.gathersAhead = false;
   std::string error;
   if (!cost::derive(fixed, plan, error, cost::LimitUse::Ignore))
     return std::nullopt;

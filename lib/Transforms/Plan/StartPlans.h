@@ -33,6 +33,11 @@ mlir::LogicalResult addStart(const StepGraph &graph,
 std::optional<cost::Plan> completePreset(const cost::SearchProblem &problem,
                                          cost::Plan plan, std::string &error);
 
+/// What the step of a preset costs, and holds: with the sums that its passes
+/// share, and with gathers ahead, as the schedule has stages of its own.
+std::optional<cost::Plan> pricePreset(const cost::SearchProblem &problem,
+                                      cost::Plan plan, std::string &error);
+
 /// Copies of the forward pass that the backward pass wants, too, and that
 /// `isShared` (tensor, as it is made, as it is wanted) asks for. Sorted.
 std::vector<cost::Copy>
@@ -57,7 +62,7 @@ cost::SearchProblem fixForms(const Extraction &extraction,
                              const cost::Plan &plan,
                              std::vector<std::vector<unsigned>> &origins);
 
-/// `plan` in the problem of its own forms, with its stages.
+/// `plan` in the problem of its own forms, with its stages, which are followed.
 std::optional<cost::Plan>
 toFixedForms(const cost::SearchProblem &fixed, cost::Plan plan,
              llvm::ArrayRef<std::vector<unsigned>> origins);

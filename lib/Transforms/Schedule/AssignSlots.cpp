@@ -10,6 +10,7 @@
 #include "tandem/Analysis/Bytes.h"
 #include "tandem/Analysis/Loops.h"
 #include "tandem/Dialect/NN/NN.h"
+#include "tandem/Support/PieceLimit.h"
 #include "tandem/Transforms/Schedule/Schedule.h"
 #include "tandem/Transforms/StepPass.h"
 #include <map>
@@ -23,23 +24,6 @@ using namespace mlir;
 using namespace tandem;
 
 namespace {
-/// Bytes that end a stage. The first stages are short, so that communication
-/// begins soon: each may have twice as much as the one before, up to a piece.
-class StageLimit {
-public:
-  void set(int64_t bytes, int64_t pieces) {
-    most = std::max<int64_t>(1, bytes / pieces);
-    now = std::max<int64_t>(1, most / std::min(pieces, kFirstPart));
-  }
-  void grow() { now = std::min(2 * now, most); }
-  int64_t get() const { return now; }
-
-private:
-  /// The part of a piece that ends the first stage.
-  static constexpr int64_t kFirstPart = 8;
-  int64_t now = 1, most = 1;
-};
-
 /// Walks the operators in the order of the text, which is the order of eager
 /// execution: memory is alive as long as there, not longer. Stages never go
 /// back; a new one begins where a collective's result is first needed, and
@@ -77,7 +61,7 @@ private:
   /// Bytes gathered ahead and bytes of gradients in the current stage, and the
   /// bounds that begin a new one.
   int64_t gathered = 0, ready = 0;
-  StageLimit gatheredLimit, readyLimit;
+  PieceLimit gatheredLimit, readyLimit;
   llvm::DenseMap<Operation *, Slot> slots;
   /// Stage of the last waiting collective that a late operator needs, or, if
   /// later, that its first reader needs; a late collective that reads a
