@@ -44,12 +44,27 @@ double CutProblem::getTransfer(unsigned layer, unsigned border) const {
   return link ? link->latency + layers[layer].bytes / link->bandwidth : 0;
 }
 
+bool CutProblem::repeats(unsigned layer, unsigned begin) const {
+  auto getFirst = [&](unsigned each) {
+    while (layers[each].tied >= 0)
+      each = layers[each].tied;
+    return each;
+  };
+  if (layers[layer].tied < 0)
+    return false;
+  unsigned first = getFirst(layer);
+  while (layer > begin)
+    if (getFirst(--layer) == first)
+      return true;
+  return false;
+}
+
 double CutProblem::getSum(unsigned section, unsigned begin,
                           unsigned end) const {
   double seconds = 0, bytes = 0;
   for (unsigned i = begin; i < end; ++i) {
     seconds += layers[i].sum;
-    if (layers[i].tied < static_cast<int>(begin))
+    if (!repeats(i, begin))
       bytes += layers[i].gradients;
   }
   const CutPoint &point = points[getPoint(section)];
@@ -155,13 +170,15 @@ CutPrice tandem::pipeline::priceCut(const CutProblem &problem, const Cut &cut,
   } else {
     priceByEquations(problem, partition, price);
   }
-  unsigned layer = 0;
-  for (unsigned i = 0; i < cut.size(); ++i)
-    for (unsigned end = layer + cut[i]; layer < end; ++layer)
-      price.held[problem.getPoint(i)] += problem.layers[layer].weights;
+  unsigned begin = 0;
+  for (unsigned i = 0; i < cut.size(); begin += cut[i++])
+    for (unsigned layer = begin; layer < begin + cut[i]; ++layer)
+      if (!problem.repeats(layer, begin))
+        price.held[problem.getPoint(i)] += problem.layers[layer].weights;
   double most = 0;
   for (unsigned i = 0; i < price.held.size(); ++i) {
-    double more = std::max(0.0, price.held[i] - problem.points[i].memory);
+    double more = std::max(0.0, price.held[i] -
+                                    problem.points[i].memory * (1 + kRounding));
     price.excess += more;
     if (more > most) {
       most = more;
@@ -235,8 +252,6 @@ std::optional<CutPrice> tandem::pipeline::checkCut(const CutProblem &problem,
 
 bool tandem::pipeline::isSameCost(double found, double expected,
                                   std::string &error) {
-  // Sums of other orders round in other ways.
-  constexpr double kRounding = 1e-9;
   if (std::abs(found - expected) <= kRounding * expected)
     return true;
   error = "found cost " + orders::printNumber(found) + ", expected " +

@@ -57,6 +57,8 @@ private:
   /// By kind: seconds of all layers before one; weights and activations.
   std::vector<std::vector<double>> before;
   std::vector<double> weights, activations;
+  /// Layers that have parameters of others.
+  std::vector<unsigned> tied;
 };
 
 /// The exact cut by equation 4 of those with sums below a limit, with as many
@@ -166,7 +168,10 @@ Sections::Sections(const CutProblem &problem,
       before(problem.kinds.size(), {0}), weights{0}, activations{0} {
   for (unsigned i = 0; i < problem.getNumSections(); ++i)
     kinds.push_back(problem.points[problem.getPoint(i)].kind);
-  for (const Layer &layer : problem.layers) {
+  for (unsigned i = 0; i < numLayers; ++i) {
+    const Layer &layer = problem.layers[i];
+    if (layer.tied >= 0)
+      tied.push_back(i);
     for (unsigned kind = 0; kind < before.size(); ++kind)
       addBefore(before[kind], layer.costs[kind].getTotal());
     addBefore(weights, layer.weights);
@@ -176,9 +181,12 @@ Sections::Sections(const CutProblem &problem,
 
 bool Sections::fits(unsigned section, unsigned begin, unsigned end) const {
   const CutPoint &point = problem.points[problem.getPoint(section)];
-  if (weights[end] - weights[begin] +
-          inFlight[section] * (activations[end] - activations[begin]) >
-      point.memory)
+  double held = weights[end] - weights[begin] +
+                inFlight[section] * (activations[end] - activations[begin]);
+  for (unsigned layer : tied)
+    if (layer < end && problem.repeats(layer, begin))
+      held -= problem.layers[layer].weights;
+  if (held > point.memory * (1 + kRounding))
     return false;
   return limit == kNever ||
          sums.at({point.latency,
@@ -272,8 +280,7 @@ Cut Chooser::run(double limit) {
   sections.limitSums(limit);
   findRests();
   // What rounds up must not drop the cut itself.
-  constexpr double kRounding = 1 + 1e-12;
-  known = findFirst() * kRounding;
+  known = findFirst() * (1 + 1e-12);
   if (known == kNever)
     return {};
   states.assign(number + 1, std::vector<States>(layers + 1));

@@ -36,7 +36,6 @@ public:
 private:
   using Hops = std::vector<std::pair<unsigned, unsigned>>;
   cost::ChangeRate getSlowest(const Hops &hops) const;
-  const cost::Link &getLink(unsigned from, unsigned to, unsigned &owner) const;
   unsigned getFirst(unsigned point) const {
     return point * layout.data * layout.model;
   }
@@ -84,19 +83,8 @@ double Ranks::getMemory(unsigned point) const {
   return least;
 }
 
-/// The slower end of a hop, and its node.
-const cost::Link &Ranks::getLink(unsigned from, unsigned to,
-                                 unsigned &owner) const {
-  owner = from;
-  if (from == to)
-    return *links[from].node;
-  if (links[to].network->bandwidth < links[from].network->bandwidth)
-    owner = to;
-  return *links[owner].network;
-}
-
 /// All hops take place at once. Those of one node share what its devices share,
-/// in each direction.
+/// in each direction: a hop between nodes takes what its slower end takes.
 cost::ChangeRate Ranks::getSlowest(const Hops &hops) const {
   std::vector<double> inside(links.size()), leaving(links.size()),
       entering(links.size());
@@ -105,17 +93,19 @@ cost::ChangeRate Ranks::getSlowest(const Hops &hops) const {
     entering[to] += from != to;
   }
   cost::ChangeRate slowest;
-  for (auto [from, to] : hops) {
-    unsigned owner = from;
-    const cost::Link &link = getLink(from, to, owner);
-    double sharing = 1;
-    if (!link.isPerDevice)
-      sharing = from == to      ? inside[from]
-                : owner == from ? leaving[from]
-                                : entering[to];
+  auto cross = [&](const cost::Link &link, double number) {
+    double sharing = link.isPerDevice ? 1 : number;
     slowest.latency = std::max(slowest.latency, link.latency);
     slowest.secondsPerByte =
         std::max(slowest.secondsPerByte, sharing / link.bandwidth);
+  };
+  for (auto [from, to] : hops) {
+    if (from == to) {
+      cross(*links[from].node, inside[from]);
+      continue;
+    }
+    cross(*links[from].network, leaving[from]);
+    cross(*links[to].network, entering[to]);
   }
   return slowest;
 }

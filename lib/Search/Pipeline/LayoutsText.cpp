@@ -205,6 +205,12 @@ static bool isPossible(const LayoutProblem &problem, const Layout &layout,
                        std::string &error) {
   if (!verifyLayout(problem, layout, error))
     return false;
+  if (problem.accounting == CutAccounting::Amp && layout.sectionsPerPoint > 1) {
+    error = "found " + std::to_string(layout.sectionsPerPoint) +
+            " sections per point, expected one: equation 4 of 'amp' knows no "
+            "more; 'tandem' does";
+    return false;
+  }
   auto cuts = makeCutProblem(problem, layout, error);
   return cuts && makeOrder(*cuts, error);
 }
@@ -217,6 +223,8 @@ void LayoutReader::check() {
                       "than " +
                       std::to_string(orders::kMaxNumber) + " devices");
   checkLinks();
+  if (!words.ok())
+    return;
   if (problem.layers.empty())
     return words.fail("found no layers, expected some");
   for (unsigned i = 0; i < problem.layers.size(); ++i)

@@ -234,6 +234,32 @@ TEST(Cuts, FindsWhatFits) {
   }
 }
 
+/// Three layers with the same parameters of 4 bytes, whose gradients of 10
+/// bytes a ring sums with 1 B/s. A section holds and sums them once, also where
+/// the layer that they are tied to lies in another one.
+TEST(Cuts, HasTiedParametersOnce) {
+  CutProblem problem;
+  addPoints(problem, 2, 1);
+  for (CutPoint &point : problem.points)
+    point.bandwidth = 1;
+  problem.numMicrobatches = 2;
+  for (int tied : {-1, 0, 0}) {
+    Layer &layer = problem.layers.emplace_back();
+    layer.costs = {{1, 1, 1}};
+    layer.weights = 4;
+    layer.gradients = 10;
+    layer.tied = tied;
+  }
+  std::string error;
+  CutPrice price = priceCut(problem, {1, 2}, makeOrder(problem, error));
+  EXPECT_EQ(price.held, (std::vector<double>{4, 4}));
+  // Point 0 ends its last backward pass at 15 s.
+  EXPECT_EQ(price.seconds, 15 + 10);
+  for (CutPoint &point : problem.points)
+    point.memory = 4;
+  EXPECT_EQ(searchCut(problem).error, "");
+}
+
 TEST(Cuts, ReadsWhatItPrints) {
   std::mt19937 random(4);
   for (unsigned i = 0; i < 20; ++i) {

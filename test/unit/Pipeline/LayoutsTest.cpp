@@ -15,6 +15,7 @@
 
 using namespace tandem;
 using namespace tandem::pipeline;
+using Numbers = std::vector<unsigned>;
 
 /// Nodes of two devices each: two fast ones, and two that are slow.
 static LayoutProblem makeProblem() {
@@ -256,4 +257,52 @@ TEST(Layouts, StartsWithTheBestOfFewCuts) {
   Layout layout{2, 1, 1, 1, "zb-v", 2, {}};
   LayoutResult start = priceLayout(*problem, layout, {}, CutEffort::Start);
   EXPECT_EQ(start.seconds, priceLayout(*problem, layout).seconds);
+}
+
+/// Three nodes with the same network, which the devices of a node share. Two
+/// devices of a point are in one node: their transfers share what the node
+/// takes in as well as what it sends out.
+TEST(Layouts, SharesLinksAtBothEnds) {
+  std::string error;
+  auto problem = parseLayoutProblem(R"(batch 4
+kind a
+nodes 2 a 1
+link network node bandwidth 1000
+nodes 1 a 2
+link node device bandwidth 1e12
+link network node bandwidth 1000
+layer 0 bytes 1000
+layer 0 kind a F 1 I 1 W 1
+layer 1 bytes 1000
+layer 1 kind a F 1 I 1 W 1
+)",
+                                    "text", error);
+  ASSERT_TRUE(problem) << error;
+  // F, transfer of two rows by two devices, F, I, W, and the same back.
+  for (std::vector<unsigned> nodes : {Numbers{0, 1, 2}, Numbers{2, 0, 1}}) {
+    LayoutResult result = priceLayout(*problem, {2, 2, 1, 2, "1f1b", 1, nodes});
+    EXPECT_NEAR(result.seconds, 2 + 4 + 2 + 2 + 4 + 2 + 2 + 2, 1e-9);
+  }
+}
+
+TEST(Layouts, RefusesNamedLayouts) {
+  std::string text = R"(accounting amp
+batch 8
+kind a memory 64e9
+nodes 2 a 1
+)",
+              layers = R"(layer 0 weights 1e6 bytes 4e6
+layer 0 kind a F 1 I 1 W 1
+layer 1 weights 1e6 bytes 4e6
+layer 1 kind a F 1 I 1 W 1
+layout pipe 2 data 1 model 1 rows 1)";
+  std::string error;
+  EXPECT_FALSE(parseLayoutProblem(text + layers, "text", error));
+  EXPECT_NE(error.find("network"), std::string::npos) << error;
+  text += "link network node bandwidth 2e9\n";
+  EXPECT_TRUE(parseLayoutProblem(text + layers, "text", error)) << error;
+  layers += " sections 2 schedule interleaved";
+  EXPECT_FALSE(parseLayoutProblem(text + layers, "text", error));
+  EXPECT_NE(error.find("sections per point, expected one"), std::string::npos)
+      << error;
 }

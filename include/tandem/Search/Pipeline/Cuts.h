@@ -35,6 +35,9 @@ namespace tandem::pipeline {
 
 inline constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
+/// By which sums of other orders may differ.
+inline constexpr double kRounding = 1e-9;
+
 /// As many cuts of a problem are all simulated.
 inline constexpr double kMostTried = 5000;
 
@@ -60,7 +63,8 @@ struct Layer {
   std::vector<double> comm;
   /// Bytes of its gradients, which the ring of its point sums.
   double gradients = 0;
-  /// The layer whose parameters it has, too; negative: none.
+  /// The layer whose parameters it has, too; negative: none. A section holds
+  /// them once.
   int tied = -1;
   bool operator==(const Layer &) const = default;
 };
@@ -100,6 +104,8 @@ struct CutProblem {
   /// Seconds of a transfer between sections `border` - 1 and `border`, of which
   /// the first one ends with `layer`; 0 on one point.
   double getTransfer(unsigned layer, unsigned border) const;
+  /// Whether a layer from `begin` on in front of it has the same parameters.
+  bool repeats(unsigned layer, unsigned begin) const;
   /// Seconds of the sum of gradients of a section with layers `begin` to `end`
   /// - 1. Parameters that the section has twice are summed once.
   double getSum(unsigned section, unsigned begin, unsigned end) const;
