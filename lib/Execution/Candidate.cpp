@@ -47,10 +47,16 @@ std::string tandem::measure(Candidate &candidate, const std::string &bytes,
     shares[rank] += 1 / numRanks;
   candidate.seconds = report->seconds;
   double idle = 0;
+  std::map<int64_t, double> idles, exposed;
   for (const rt::QueueTimes &queue : report->queues) {
-    candidate.exposed += shares[queue.rank] * queue.exposed;
+    exposed[queue.rank] += queue.exposed;
     if (head.queues[queue.queue].role == rt::QueueRole::Compute)
-      idle += shares[queue.rank] * queue.idle;
+      idles[queue.rank] += queue.idle;
+  }
+  // Queues of a rank communicate at the same time.
+  for (auto [rank, share] : shares) {
+    idle += share * idles[rank];
+    candidate.exposed += share * std::min(exposed[rank], idles[rank]);
   }
   candidate.bubble = candidate.seconds > 0 ? idle / candidate.seconds : 0;
   candidate.held.resize(head.rankPrograms.size());
