@@ -36,6 +36,8 @@ using namespace tandem::nn;
 /// A value this many times smaller than the last one of a segment may be read
 /// behind it as well (the term that a layer of experts adds to the loss).
 static constexpr int64_t kSmall = 32;
+/// Library calls beside which a value is fetched from the host.
+static constexpr unsigned kBeside = 2;
 /// No place: larger than all.
 static constexpr unsigned kNowhere = ~0U;
 
@@ -61,7 +63,7 @@ struct Node {
   /// The backward operators in front of which clones stand, and the clones.
   unsigned reader = kNowhere, early = kNowhere;
   Operation *again = nullptr, *earlyAgain = nullptr;
-  /// The operator in front of which results come back from the host.
+  /// The operator in front of which results begin to come back from the host.
   unsigned fetch = kNowhere;
   /// Per result, the operator behind which it is sent to the host, null if it
   /// is not, and what comes back.
@@ -88,6 +90,7 @@ private:
   void findEarly(unsigned end);
   void placeViews();
   void findCopy(Node &node, Value result);
+  unsigned getCopied(unsigned reader) const;
   void findCopies();
   void emitCopies(Node &node, Operation *place);
   void emit();
@@ -304,6 +307,18 @@ void Offer::findCopy(Node &node, Value result) {
   node.fetch = std::min(node.fetch, place);
 }
 
+/// Where a copy begins that is there for `reader`: so many library calls
+/// before, and not in front of the backward pass. What is copied is held
+/// meanwhile.
+unsigned Offer::getCopied(unsigned reader) const {
+  unsigned place = reader;
+  unsigned calls = 0;
+  while (place > 0 && calls < kBeside &&
+         getPass(nodes[place - 1].op) == PassKind::Backward)
+    calls += isa<LibraryOpInterface>(nodes[--place].op);
+  return place;
+}
+
 /// Small values are not worth a copy.
 void Offer::findCopies() {
   int64_t largest = 0;
@@ -315,6 +330,9 @@ void Offer::findCopies() {
       if (node.copies.back().first)
         largest = std::max(largest, getBytes(result.getType()));
     }
+  for (Node &node : nodes)
+    if (node.fetch != kNowhere)
+      node.fetch = getCopied(node.fetch);
   for (Node &node : nodes)
     for (auto [result, copy] : llvm::zip(node.op->getResults(), node.copies))
       if (getBytes(result.getType()) * kSmall < largest)

@@ -11,7 +11,6 @@
 #include "tandem/Analysis/Bytes.h"
 #include "tandem/Analysis/UserLocation.h"
 #include "tandem/Cost/Pieces.h"
-#include "tandem/Dialect/NN/Host.h"
 #include "tandem/Dialect/SPMD/MeshText.h"
 #include "tandem/Dialect/Sched/Sched.h"
 #include "tandem/Search/Natural.h"
@@ -58,8 +57,6 @@ private:
   bool isReturnedAsMade(unsigned value) const;
   int getHeldFrom(unsigned value, const cost::SignatureSet &set,
                   unsigned result) const;
-  int getFetchedFrom(const OperatorGroup &group) const;
-  void noteCut(const OperatorGroup &group);
   unsigned addTensor(unsigned value, std::string name);
   unsigned addSet(cost::SignatureSet set);
   unsigned addStoredSet(const std::vector<cost::Layout> &layouts,
@@ -84,11 +81,6 @@ private:
   SmallVector<int> argumentOps, madeSets;
   /// Of loops, the first operator.
   llvm::DenseMap<int64_t, unsigned> loopBegins;
-  /// Where copies of values cut computation: the first operators of the last
-  /// two places, and the loop of both; -1 without.
-  int lastCut = -1, cutBefore = -1;
-  std::optional<int64_t> loopOfCuts;
-  bool endsWithCut = false;
   /// The first operator behind the arguments.
   unsigned firstGroup = 0;
   /// By layouts, and whether they are of a result.
@@ -220,27 +212,6 @@ int Extractor::getHeldFrom(unsigned value, const cost::SignatureSet &set,
   unsigned begin =
       isReturned ? firstGroup : loopBegins.at(*getLoop(graph.ops[producer].op));
   return begin < problem.operators.size() ? static_cast<int>(begin) : -1;
-}
-
-/// Of a copy from the host, the operator from which on it is copied: it is
-/// asked for one piece of computation before its reader, and copies cut pieces.
-/// -1 if there is none before, or if each strand has its own.
-int Extractor::getFetchedFrom(const OperatorGroup &group) const {
-  Operation *copy = graph.ops[group.members.front()].op;
-  bool isFetched = nn::fetchesValue(copy) && problem.getTimeAxis() < 0;
-  return isFetched ? cutBefore : -1;
-}
-
-/// The next operator is of `group`. Copies that follow each other are one cut.
-void Extractor::noteCut(const OperatorGroup &group) {
-  Operation *copy = graph.ops[group.members.front()].op;
-  bool cuts = nn::isHostCopy(copy) && !nn::fetchesArgument(copy);
-  if (cuts && !endsWithCut) {
-    cutBefore = getLoop(copy) == loopOfCuts ? lastCut : -1;
-    lastCut = static_cast<int>(problem.operators.size());
-    loopOfCuts = getLoop(copy);
-  }
-  endsWithCut = cuts;
 }
 
 unsigned Extractor::addTensor(unsigned value, std::string name) {
@@ -411,17 +382,13 @@ LogicalResult Extractor::addGroup(unsigned index, SignatureMaker &maker) {
   if (failed(set))
     return failure();
   findLoops(group);
-  noteCut(group);
   std::vector<unsigned> operands, results;
   for (unsigned value : group.inputs)
     operands.push_back(result->tensors[value]);
   for (auto [place, value] : llvm::enumerate(group.outputs)) {
     results.push_back(addTensor(value, graph.getMadeName(value)));
-    int fetchedFrom = getFetchedFrom(group);
     problem.tensors.back().heldFrom =
-        fetchedFrom >= 0
-            ? fetchedFrom
-            : getHeldFrom(value, problem.signatureSets[*set], place);
+        getHeldFrom(value, problem.signatureSets[*set], place);
   }
   const OpNode &main = getMainMember(graph, group);
   cost::Operator &op = addOperator(Kind::Compute, {Part::Kind::Group, index});

@@ -11,6 +11,7 @@
 #include "tandem/Dialect/SPMD/Host.h"
 #include <limits>
 #include <map>
+#include <numeric>
 
 using namespace mlir;
 using namespace tandem;
@@ -40,9 +41,11 @@ SignatureMaker::SignatureMaker(const StepGraph &graph,
       marks(graph, groups.isSource), canReduce(graph.values.size()) {
   if (llvm::any_of(groups.groups, [&](const OperatorGroup &group) {
         return isHostCopy(group);
-      }))
+      })) {
+    sumSeconds();
     for (PassKind pass : {PassKind::Forward, PassKind::Backward})
       hideCopies(pass);
+  }
   auto module = graph.step->getParentOfType<ModuleOp>();
   if (auto limit = getInteger(module, kSentLimitAttrName))
     limitSent(*limit);
@@ -151,8 +154,40 @@ double SignatureMaker::getSeconds(const OperatorGroup &group) const {
   });
 }
 
-/// Seconds that it takes to make the copied value instead, per byte. A
-/// parameter that lies on the host has to be fetched.
+/// Whether gradients are made of `value`, and not only what is made again.
+bool SignatureMaker::isSaved(unsigned value) const {
+  return llvm::any_of(graph.values[value].uses, [&](Use use) {
+    if (use.op >= graph.ops.size())
+      return false;
+    const OpNode &reader = graph.ops[use.op];
+    if (reader.pass == PassKind::Forward)
+      return false;
+    // A choice, or a view of it, is what its readers are.
+    bool isView = reader.op->hasTrait<nn::View>();
+    return reader.isEither() || isView ? isSaved(reader.results.front())
+                                       : !nn::isAgain(reader.op);
+  });
+}
+
+/// Seconds that it takes to make `value` again of what is saved: of groups that
+/// are not in `counted`.
+double
+SignatureMaker::getSecondsAgain(unsigned value,
+                                llvm::SmallDenseSet<int> &counted) const {
+  int maker = graph.values[value].producer,
+      group = maker < 0 ? -1 : groups.groupOf[maker];
+  if (group < 0 || !counted.insert(group).second)
+    return 0;
+  double seconds = getSeconds(groups.groups[group]);
+  for (unsigned read : groups.groups[group].inputs)
+    if (!isSaved(read))
+      seconds += getSecondsAgain(read, counted);
+  return seconds;
+}
+
+/// Seconds that it takes to make the copied value again instead, per byte. What
+/// only others are made again of is worth nothing beside these. A parameter
+/// that lies on the host has to be fetched.
 double SignatureMaker::getWorth(const OperatorGroup &copy) const {
   const OpNode *op = &graph.ops[copy.members.front()];
   if (isa<nn::FromHostOp>(op->op)) {
@@ -161,9 +196,39 @@ double SignatureMaker::getWorth(const OperatorGroup &copy) const {
       return std::numeric_limits<double>::infinity();
     op = &graph.ops[sent];
   }
-  const ValueNode &saved = graph.values[op->operands[0]];
-  int maker = saved.producer < 0 ? -1 : groups.groupOf[saved.producer];
-  return maker < 0 ? 0 : getSeconds(groups.groups[maker]) / saved.bytes;
+  unsigned value = op->operands[0];
+  llvm::SmallDenseSet<int> counted;
+  return isSaved(value)
+             ? getSecondsAgain(value, counted) / graph.values[value].bytes
+             : 0;
+}
+
+/// Of the groups that are in every plan, by the operators in front of one.
+void SignatureMaker::sumSeconds() {
+  secondsBefore.assign(graph.ops.size() + 1, 0);
+  for (const OperatorGroup &group : groups.groups)
+    if (unsigned first = group.members.front();
+        !isHostCopy(group) && !graph.ops[first].isOptional)
+      secondsBefore[first + 1] = getSeconds(group);
+  std::partial_sum(secondsBefore.begin(), secondsBefore.end(),
+                   secondsBefore.begin());
+}
+
+/// Whether a value that the copy sends, or fetches, is away for as long as both
+/// copies take.
+bool SignatureMaker::mayHide(const OperatorGroup &copy) const {
+  unsigned sent = copy.members.front();
+  if (isa<nn::FromHostOp>(graph.ops[sent].op)) {
+    int maker = graph.values[graph.ops[sent].operands[0]].producer;
+    if (maker < 0)
+      return true;
+    sent = maker;
+  }
+  double seconds = 2 * getSeconds(copy);
+  return llvm::all_of(
+      graph.values[graph.ops[sent].results[0]].uses, [&](Use fetch) {
+        return secondsBefore[fetch.op] - secondsBefore[sent] >= seconds;
+      });
 }
 
 /// Copies run beside the computation of their pass. It hides those that it has
@@ -176,10 +241,12 @@ void SignatureMaker::hideCopies(PassKind pass) {
   for (const OperatorGroup &group : groups.groups) {
     if (group.pass != pass)
       continue;
-    if (isHostCopy(group))
-      copies.push_back({-getWorth(group), &group});
-    else if (!graph.ops[group.members.front()].isOptional)
+    if (isHostCopy(group)) {
+      if (mayHide(group))
+        copies.push_back({-getWorth(group), &group});
+    } else if (!graph.ops[group.members.front()].isOptional) {
       seconds += getSeconds(group);
+    }
   }
   llvm::stable_sort(copies, llvm::less_first());
   for (auto [worth, group] : copies)

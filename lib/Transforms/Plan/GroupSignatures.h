@@ -85,6 +85,11 @@ public:
 private:
   std::string getKey(const OperatorGroup &group) const;
   double getSeconds(const OperatorGroup &group) const;
+  void sumSeconds();
+  bool mayHide(const OperatorGroup &copy) const;
+  bool isSaved(unsigned value) const;
+  double getSecondsAgain(unsigned value,
+                         llvm::SmallDenseSet<int> &counted) const;
   double getWorth(const OperatorGroup &copy) const;
   void hideCopies(nn::PassKind pass);
   void limitSent(int64_t bytes);
@@ -98,6 +103,8 @@ private:
   /// Bit a of `canReduce[value]`: some signature makes it `reduce` on axis a.
   std::vector<uint8_t> canReduce;
   llvm::StringMap<unsigned> known;
+  /// Where values may wait on the host: of operators in front of one.
+  std::vector<double> secondsBefore;
   /// Members of copies from and to the host that computation hides.
   llvm::DenseSet<unsigned> hidden;
   /// Those for which the host has no memory.

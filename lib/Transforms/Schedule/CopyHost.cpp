@@ -178,13 +178,21 @@ static Operation *findEarlier(StepOp fetch) {
   return nullptr;
 }
 
-/// What waited on the host comes back beside the computation before its reader.
+/// Whether it copies parameters alone: what else waits on the host begins to
+/// come back where the text says.
+static bool fetchesArguments(StepOp fetch) {
+  return llvm::all_of(
+      fetch.getBody().front().without_terminator(),
+      [](Operation &copy) { return isa<BlockArgument>(copy.getOperand(0)); });
+}
+
+/// Parameters come beside the computation before their reader.
 static void fetchEarly(func::FuncOp function) {
   sched::QueueAttr queue =
       sched::getCopyQueue(function.getContext(), sched::kFromHostQueue);
   for (StepOp step :
        llvm::make_early_inc_range(function.getBody().front().getOps<StepOp>()))
-    if (step.getQueue() == queue)
+    if (step.getQueue() == queue && fetchesArguments(step))
       if (Operation *earlier = findEarlier(step))
         step->moveBefore(earlier);
 }

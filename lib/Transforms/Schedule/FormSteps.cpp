@@ -42,6 +42,7 @@ private:
                       SmallVectorImpl<Operation *> &ops) const;
   void clonePositions();
   void eraseUnread();
+  void findReaders();
   void fill(OpBuilder &builder, const Slot &slot, ArrayRef<Operation *> ops);
   void placeReturnedSources(Block &block);
 
@@ -53,6 +54,8 @@ private:
   std::map<Slot, SmallVector<Operation *>> bySlot;
   /// Sources, and operators of sources alone that cost no more than a load.
   llvm::DenseSet<Operation *> positions;
+  /// What begins a step, since that waits for a copy.
+  llvm::DenseSet<Operation *> readers;
   llvm::DenseSet<int64_t> inTurn;
 };
 } // namespace
@@ -179,6 +182,24 @@ static SmallVector<Operation *> delaySends(ArrayRef<Operation *> ops) {
   return placed;
 }
 
+/// Finds the first readers of what comes back from the host: what is computed
+/// in front of them does not wait for it. Copies come in their order.
+void FormStepsPass::findReaders() {
+  llvm::DenseMap<Operation *, size_t> copies; // from 1 on
+  size_t numWaited = 0;
+  for (auto &[slot, ops] : bySlot)
+    for (Operation *op : ops) {
+      size_t last = 0;
+      for (Value operand : op->getOperands())
+        last = std::max(last, copies.lookup(operand.getDefiningOp()));
+      if (last > numWaited)
+        readers.insert(op);
+      numWaited = std::max(numWaited, last);
+      if (nn::fetchesValue(op))
+        copies.try_emplace(op, copies.size() + 1);
+    }
+}
+
 /// Of a slot, of which so many operators run ahead: these stay in front.
 static void delaySends(SmallVectorImpl<Operation *> &ops, size_t numAhead) {
   ArrayRef<Operation *> all(ops);
@@ -280,6 +301,7 @@ void FormStepsPass::fill(OpBuilder &builder, const Slot &slot,
 LogicalResult FormStepsPass::runOnStep(func::FuncOp step) {
   bySlot.clear();
   positions.clear();
+  readers.clear();
   inTurn.clear();
   inTurn.insert_range(getPlanned(step).inTurn);
   step->removeAttr(kPlanAttrName);
@@ -306,10 +328,14 @@ LogicalResult FormStepsPass::runOnStep(func::FuncOp step) {
     if (ahead == 0)
       placeFetches(ops, sched::getDevice(step).fusion);
   }
+  findReaders();
+  auto isReader = [&](Operation *op) { return readers.contains(op); };
   for (auto &[slot, ops] : bySlot) {
     size_t ahead = numAhead[slot];
     for (ArrayRef<Operation *> rest(ops); !rest.empty();) {
-      size_t size = getStepSize(slot, rest, ahead);
+      ArrayRef<Operation *> behind =
+          rest.take_front(getStepSize(slot, rest, ahead)).drop_front();
+      size_t size = 1 + (llvm::find_if(behind, isReader) - behind.begin());
       fill(builder, slot, rest.take_front(size));
       rest = rest.drop_front(size);
       ahead -= std::min(ahead, size);

@@ -99,14 +99,15 @@ static bool isHostCopyOn(StepOp step, unsigned number) {
   return isOn(step, QueueRole::Copy) && step.getQueue().getNumber() == number;
 }
 
-/// Of a step that computes, all copies to the host before it but the last one:
-/// their memory is for its values.
+/// Of a step that computes, all copies to the host before it but the last two,
+/// or that of the last bucket: their memory is for its values.
 int64_t EventPlacer::getSent(StepOp step, unsigned other) const {
   sched::QueueAttr queue = clock.getQueues()[other];
   bool waits =
       queue == sched::getCopyQueue(step.getContext(), sched::kToHostQueue) &&
       isOn(step, QueueRole::Compute);
-  return waits ? std::max<int64_t>(clock.getCount(other) - 1, 0) : 0;
+  int64_t inFlight = hasUpdate(step) ? 1 : 2;
+  return waits ? std::max<int64_t>(clock.getCount(other) - inFlight, 0) : 0;
 }
 
 /// Whether a step of updates reads what `fetch` copies.

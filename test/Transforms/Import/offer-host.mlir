@@ -30,3 +30,19 @@ func.func @chain(%x: tensor<4x64xf32> {nn.role = #nn.role<input>}, %w: tensor<4x
   %h = nn.mul %t, %a {nn.pass = #nn.pass<backward>} : (tensor<4x64xf32>, tensor<4x64xf32>) -> tensor<4x64xf32>
   return %c, %h : tensor<4x64xf32>, tensor<4x64xf32>
 }
+
+// A copy begins two library calls in front of its reader, and is held from there on.
+// CHECK-LABEL: @beside
+// CHECK: nn.matmul
+// CHECK-NEXT: nn.from_host
+// CHECK-NEXT: nn.matmul
+// CHECK-NEXT: nn.matmul
+// CHECK: nn.mul
+func.func @beside(%x: tensor<64x64xf32> {nn.role = #nn.role<input>}, %w: tensor<64x64xf32> {nn.role = #nn.role<parameter>}, %dy: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  %a = nn.exp %x {nn.pass = #nn.pass<forward>} : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %m1 = nn.matmul %dy, %w {nn.pass = #nn.pass<backward>} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %m2 = nn.matmul %m1, %w {nn.pass = #nn.pass<backward>} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %m3 = nn.matmul %m2, %w {nn.pass = #nn.pass<backward>} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %h = nn.mul %m3, %a {nn.pass = #nn.pass<backward>} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %h : tensor<64x64xf32>
+}
