@@ -278,7 +278,7 @@ def measure_copies():
 
 LISTED = re.compile(
     r"^ +(?P<number>\d+) \S+ (?P<kind>\w+) '(?P<name>[^']*)' .*?"
-    r"(?: flops (?P<flops>\d+) bytes (?P<bytes>\d+))?(?: at (?P<place>\S+:\d+))?$"
+    r"(?: flops (?P<flops>\d+) bytes (?P<bytes>\d+))?(?: at (?P<place>.+))?$"
 )
 
 

@@ -324,7 +324,7 @@ def test_ptx_for_both_architectures(model, tmp_path):
         content = compiled(step, architecture=architecture, **variables).read_bytes()
         assert f".target {architecture}".encode() in content
         assert content.count(b".version") == 1
-        assert content.count(b".visible .entry") > 20
+        assert content.count(b".visible .entry") >= 20
         assert b".extern .func" not in content
 
 
