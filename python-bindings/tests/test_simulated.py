@@ -48,8 +48,7 @@ def test_the_compiler_says_what_is_simulated(variant, mesh, options, tmp_path):
     check_agreement(variant, tmp_path, mesh=mesh, cluster=LAPTOP, **options)
 
 
-@pytest.mark.parametrize("copy", [1, 1.5])
-@pytest.mark.parametrize("per", ["device", "node", "2"])
+@pytest.mark.parametrize("per,copy", [("device", 1.5), ("node", 1), ("2", 1.5)])
 def test_copies_from_the_host_take_what_was_said(per, copy, tmp_path):
     """Of the compiler, the simulator, and a table of prices; on nodes of three devices and of one."""
     link = f"host: {{latency: 2 us, bandwidth: {{to: 0.5 GB/s, from: 1 GB/s}}, per: {per}}}"
