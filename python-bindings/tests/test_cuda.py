@@ -321,10 +321,13 @@ def test_ptx_for_both_architectures(model, tmp_path):
     step = exported(tmp_path, model)
     variables = {"TANDEM_LIBDEVICE": "/nowhere", "TANDEM_CACHE_DIR": str(tmp_path)}
     for architecture in ("sm_80", "sm_90"):
-        content = compiled(step, architecture=architecture, **variables).read_bytes()
+        program = compiled(step, architecture=architecture, **variables)
+        content = program.read_bytes()
         assert f".target {architecture}".encode() in content
         assert content.count(b".version") == 1
-        assert content.count(b".visible .entry") >= 20
+        listing = tool("tandem-run", program, "--print").stdout
+        launched = set(re.findall(r" (tandem_\w+) of kernels ", listing))
+        assert content.count(b".visible .entry") == len(launched) >= 20
         assert b".extern .func" not in content
 
 
