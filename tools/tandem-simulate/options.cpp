@@ -30,7 +30,7 @@ a step takes and why (docs/clusters.md).
   --jitter SHARE   standard deviation of the time of a command, as a share of it (0)
   --seed N         of the jitter (0)
   --straggler RANK=FACTOR
-                   the commands of a rank take so many times longer; may be
+                   what a rank computes takes so many times longer; may be
                    repeated for other ranks
   --trace FILE     write a timeline of all ranks (docs/timelines.md)
   --json FILE      write the numbers as JSON (docs/clusters.md)
