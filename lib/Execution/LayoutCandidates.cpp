@@ -111,12 +111,8 @@ bool LayoutCandidates::holds(const Candidate &candidate, int64_t pipe,
 /// rest.
 LayoutCandidates::Candidates LayoutCandidates::makeRule() const {
   int64_t inNode = devices;
-  for (const cost::NodeGroup &group : cluster.nodes) {
-    int64_t own = 0;
-    for (auto [kind, count] : group.devices)
-      own += count;
-    inNode = std::min(inNode, own);
-  }
+  for (const cost::NodeGroup &group : cluster.nodes)
+    inNode = std::min(inNode, group.getNumDevices());
   Candidates all;
   bool isFound = false;
   for (int64_t pipe = 1; pipe * inNode <= devices; ++pipe) {

@@ -97,6 +97,17 @@ orders::Partition tandem::pipeline::makePartition(const CutProblem &problem,
   return partition;
 }
 
+bool tandem::pipeline::verifySections(CutAccounting accounting,
+                                      unsigned sectionsPerPoint,
+                                      std::string &error) {
+  if (accounting == CutAccounting::Tandem || sectionsPerPoint == 1)
+    return true;
+  error = "found " + std::to_string(sectionsPerPoint) +
+          " sections per point, expected one: equation 4 of 'amp' knows no "
+          "more; 'tandem' does";
+  return false;
+}
+
 std::optional<orders::Order>
 tandem::pipeline::makeOrder(const CutProblem &problem, std::string &error) {
   const orders::Schedule &schedule = *orders::findSchedule(problem.schedule);
@@ -165,6 +176,7 @@ CutPrice tandem::pipeline::priceCut(const CutProblem &problem, const Cut &cut,
     orders::Simulation simulation = orders::simulate(partition, *order);
     price.seconds = simulation.end;
     price.exposed = simulation.end - simulation.makespan;
+    price.bubble = simulation.getBubble();
     for (size_t i = 0; i < price.held.size(); ++i)
       price.held[i] = simulation.points[i].peak;
   } else {

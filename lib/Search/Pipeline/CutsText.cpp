@@ -310,11 +310,8 @@ void CutReader::check() {
   std::string why;
   if (problem.accounting == CutAccounting::Tandem && !makeOrder(problem, why))
     return words.failAt("schedule", why);
-  if (problem.accounting == CutAccounting::Amp && problem.sectionsPerPoint > 1)
-    return words.failAt("sections",
-                        "found " + std::to_string(problem.sectionsPerPoint) +
-                            " sections per point, expected one: equation 4 of "
-                            "'amp' knows no more; 'tandem' does");
+  if (!verifySections(problem.accounting, problem.sectionsPerPoint, why))
+    return words.failAt("sections", why);
   checkCosts();
   checkBorders();
   checkLinks();

@@ -268,11 +268,10 @@ static void measure(const CutProblem &cuts, const Cut &cut,
                     LayoutResult &result) {
   std::string error;
   std::optional<orders::Order> order = makeOrder(cuts, error);
-  result.bubble =
-      orders::simulate(makePartition(cuts, cut), *order).getBubble();
-  if (cuts.accounting == CutAccounting::Amp)
-    order.reset();
   CutPrice price = priceCut(cuts, cut, order);
+  result.bubble = price.bubble;
+  if (cuts.accounting == CutAccounting::Amp)
+    price = priceCut(cuts, cut, std::nullopt);
   result.cut = cut;
   result.held = std::move(price.held);
   result.seconds = price.seconds;

@@ -152,9 +152,7 @@ static std::vector<Numbers> listNodeOrders(const LayoutProblem &problem,
 static unsigned countInNode(const cost::Cluster &cluster) {
   unsigned all = 0;
   for (const cost::NodeGroup &group : cluster.nodes) {
-    unsigned own = 0;
-    for (auto [kind, count] : group.devices)
-      own += count;
+    auto own = static_cast<unsigned>(group.getNumDevices());
     if (all && own != all)
       return 0;
     all = own;

@@ -203,14 +203,9 @@ void LayoutReader::readLine() {
 /// Whether there is an order for a layout with a name.
 static bool isPossible(const LayoutProblem &problem, const Layout &layout,
                        std::string &error) {
-  if (!verifyLayout(problem, layout, error))
+  if (!verifyLayout(problem, layout, error) ||
+      !verifySections(problem.accounting, layout.sectionsPerPoint, error))
     return false;
-  if (problem.accounting == CutAccounting::Amp && layout.sectionsPerPoint > 1) {
-    error = "found " + std::to_string(layout.sectionsPerPoint) +
-            " sections per point, expected one: equation 4 of 'amp' knows no "
-            "more; 'tandem' does";
-    return false;
-  }
   auto cuts = makeCutProblem(problem, layout, error);
   return cuts && makeOrder(*cuts, error);
 }

@@ -10,8 +10,7 @@
 // each kind. Two accountings price a cut:
 //
 // * `amp`: equations 2 and 4 of AMP, (m - 1) times the largest section, plus
-// all
-//   sections, plus each border's transfer once, plus the longest sum of
+//   all sections, plus each border's transfer once, plus the longest sum of
 //   gradients. The search is exact.
 // * `tandem`: the simulated step of a schedule with a name, sums of gradients
 //   included. The search is exact up to `kMostTried` cuts. Else it moves
@@ -143,6 +142,10 @@ std::optional<CutResult> readCutResult(const CutProblem &problem,
 
 /// The sections of a cut, with their costs.
 orders::Partition makePartition(const CutProblem &problem, const Cut &cut);
+/// Whether the accounting knows as many sections per point. Else false, with
+/// one line in `error`.
+bool verifySections(CutAccounting accounting, unsigned sectionsPerPoint,
+                    std::string &error);
 /// The order of the problem's schedule. Nothing, with one line in `error`, if
 /// the schedule cannot have these points, sections and microbatches.
 std::optional<orders::Order> makeOrder(const CutProblem &problem,
@@ -158,6 +161,8 @@ struct CutPrice {
   double seconds = 0;
   /// Of which gradient sums behind all else.
   double exposed = 0;
+  /// Where points wait for others; without an order, not known.
+  double bubble = 0;
   /// By point: weights, and what its microbatches in flight hold.
   std::vector<double> held;
   /// What all points hold above their memory, and the one that has the most.
