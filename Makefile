@@ -48,7 +48,8 @@ demo-cuda: setup ## The demo's BERT on the CUDA device: a GPU, else the emulated
 	@scripts/build $(BUILD) $(JOBS) --target cuda-tools
 	@scripts/demo-cuda
 
-verify: build ## Verify all combinations of models, plans, searches, ranks, microbatches (DEVICE=cuda)
+verify: build ## Every case of every test, and all combinations of models, plans, searches, ranks, microbatches (DEVICE=cuda)
+	$(if $(DEVICE),,@.venv/bin/python -m pytest -q -n $(JOBS) --every-case python-bindings/tests)
 	@scripts/verify-matrix $(if $(DEVICE),--device $(DEVICE))
 	@scripts/verify-matrix --search $(if $(DEVICE),--device $(DEVICE))
 	@scripts/verify-matrix --pipelines $(if $(DEVICE),--device $(DEVICE))

@@ -1,3 +1,5 @@
+import collections
+import math
 import os
 import signal
 import sys
@@ -34,3 +36,33 @@ def one_thread():
 @pytest.fixture
 def root():
     return ROOT
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--every-case", action="store_true", help="with those that `sample` leaves out"
+    )
+
+
+def _spread(count, most):
+    """Indices below `count`, `most` of them, that change along every axis of a product of cases."""
+    step = next(step for step in range(int(0.618 * count), count) if math.gcd(step, count) == 1)
+    return {index * step % count for index in range(most)}
+
+
+def pytest_collection_modifyitems(config, items):
+    """`sample(N)` takes N cases of a test, and all of them with --every-case, as `make verify` does."""
+    if config.getoption("--every-case"):
+        return
+    cases = collections.defaultdict(list)
+    for item in items:
+        if mark := item.get_closest_marker("sample"):
+            cases[item.function, mark.args[0]].append(item)
+    left = set()
+    for (_, most), family in cases.items():
+        # A case that is named alone is run.
+        if len(family) > most:
+            taken = _spread(len(family), most)
+            left.update(item for index, item in enumerate(family) if index not in taken)
+    config.hook.pytest_deselected(items=list(left))
+    items[:] = [item for item in items if item not in left]

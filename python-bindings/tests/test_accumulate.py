@@ -366,6 +366,7 @@ def count_products(program):
     return tuple(counts)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     "options", [dict(accumulate=4), dict(accumulate=2, mesh="data=2", micro=2)], ids=str
 )

@@ -175,6 +175,7 @@ def test_policies_say_what_is_made_again():
     assert kept == without | {"matmul": without["matmul"] + 2 * 3}
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("form", FORMS)
 def test_training_is_that_of_eager(form):
     options = {"accumulate": 2} if form in ("nested", "saved") else {}

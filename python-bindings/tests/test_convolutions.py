@@ -214,6 +214,7 @@ def _file(preset, dtype):
 KINDS = ["convnext", "unet", "mobilenet", "wavenet", "mamba", "volumes", "pixels"]
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     "kind,dtype,micro",
     [(kind, "float64", 2) for kind in KINDS]

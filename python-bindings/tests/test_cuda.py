@@ -84,6 +84,7 @@ CASES = {
 }
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("case", CASES)
 def test_losses_are_those_of_the_cpu(case, tmp_path):
     model, arguments = CASES[case]
@@ -102,6 +103,7 @@ STORED = {
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("case", STORED)
 def test_what_lies_on_the_host_has_the_values_of_the_device(case, tmp_path):
     """Parameters and both moments after three steps: to the bit those of a GPU that holds them, and the CPU's."""
@@ -144,6 +146,7 @@ PARTITIONS = {
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("sections", PARTITIONS)
 def test_orders_of_a_pipeline_have_equal_bits(sections, tmp_path):
     """On each device, with masks: as threads and as processes, on GPUs in other orders of streams; as on the CPU."""
@@ -396,6 +399,7 @@ def training(tmp_path, **of_process_1):
     return script
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "variables,expected",
     [
@@ -418,6 +422,7 @@ def test_what_is_missing_is_said_in_python(variables, expected, tmp_path):
     assert last.startswith("tandem.errors.ProgramError: ") and expected in last
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "variables,of_process_1,stage,expected",
     [

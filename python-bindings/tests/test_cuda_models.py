@@ -55,6 +55,7 @@ def test_all_kinds_are_here():
     assert set(FOUR) <= set(VARIANTS | MORE)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("variant,dtype", MODELS)
 def test_equals_eager(variant, dtype):
     path = os.pathsep.join([*map(str, sys.path)])

@@ -418,6 +418,7 @@ SAMPLED = {
 }
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("name", SAMPLED)
 def test_samples(name):
     found = samples(name, count=1, largest=300)

@@ -21,6 +21,7 @@ VARIANTS = [
 ]
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("name,preset,sizes", VARIANTS)
 def test_equals_eager(root, name, preset, sizes, dtype):

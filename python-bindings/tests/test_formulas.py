@@ -405,6 +405,7 @@ def test_gradients_of_gradients(function):
     compare(model, loss, optimizer, [torch.randn(8, 12, dtype=torch.float64)])
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("name", FORMULAS)
 def test_formula(name):
     run(FORMULAS[name])

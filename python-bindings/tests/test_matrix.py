@@ -15,6 +15,7 @@ def _name(case):
     )
 
 
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("case", matrix.small_part(), ids=_name)
 def test_equals_eager(case):
     row = matrix.run_case(case, matrix.subject_of(case))
@@ -64,6 +65,7 @@ PIPELINES = [
 ]
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("case", PIPELINES, ids=lambda case: f"{_name(case)}-{case.order}")
 def test_pipelines_equal_eager(case, tmp_path):
     if case.processes > 1:

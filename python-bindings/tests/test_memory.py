@@ -214,6 +214,7 @@ def count_peak_of_torch(file):
     return kept + max(itertools.accumulate(changes))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", ["gpt", "llama", "bert_moe", "vit_moe", "mlp"])
 def test_a_step_takes_no_more_than_that_of_torch(name):
     """At the size of the benchmarks: of the small ones, alignment is a part."""

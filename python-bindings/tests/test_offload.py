@@ -169,6 +169,7 @@ def pipeline(**options):
     return tandem.compile(model, loss_fn, adam(model), batches(1)[0], **options)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("way", PIPELINES)
 def test_values_of_a_pipeline_wait_on_the_host(way):
     """Between the passes of each microbatch; what a section was sent waits in the memory of its own host."""

@@ -120,6 +120,7 @@ WAYS = [of_a_global, of_a_closure, of_a_dict, of_options, of_a_module, of_a_meth
 WAYS += [of_a_function]
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("last_batch", ["error", "pad"])
 @pytest.mark.parametrize("way", WAYS)
 def test_counts_when_it_is_set(way, last_batch, monkeypatch):

@@ -16,6 +16,7 @@ from selenium import webdriver
 from selenium.webdriver.common.actions.action_builder import ActionBuilder
 from tandem.__main__ import main
 from tandem.capture.model_file import load_model_file
+from tandem.pages import points
 from tandem.session.compile import compile_module
 from tandem.verify.reference import find_tool
 from test_timelines import write_table
@@ -205,6 +206,13 @@ def test_an_alternative_of_the_same_price_adds_nothing():
     form = {"tensor": "w", "form": "gather(0)", "next": [choice | {"method": "search"}]}
     page = plans.alternatives({"time": {"predicted": 1e-3}, "forms": [form]})
     assert "+0 µs" in page and "+0.00 %" in page
+
+
+def test_ranks_that_the_table_leaves_out_are_counted():
+    rank = dict.fromkeys(["computation", "communication", "hidden_of_min", "exposed", "idle"], 0.5)
+    several = [rank | {"rank": number, "idle_for": []} for number in range(18)]
+    assert "2 more ranks." in points.ranks({"ranks": several})
+    assert "more" not in points.ranks({"ranks": several[:16]})
 
 
 def test_a_notebook_shows_a_step_and_a_report(recorded):

@@ -92,6 +92,7 @@ def test_searched_order(places, micro, tmp_path):
     assert_same_bits(found, run(make_gpipe(places, 4), tmp_path / "order.csv", places, 4))
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("partition", list_partitions(), ids=str)
 def test_known_orders(partition, tmp_path):
     *places, count = partition

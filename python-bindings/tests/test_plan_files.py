@@ -46,6 +46,7 @@ def test_own_file_is_accepted(exported, found, path, stage):
     assert again.bytes == found.bytes
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("stage", ["import", "plan"])
 @pytest.mark.parametrize("other", PLANS)
 def test_the_file_of_another_plan_is_accepted_behind_a_plan(

@@ -28,6 +28,7 @@ def _module(variant):
     return matrix.subject_of(matrix.Case(variant, dtype="float32")).module
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("variant,cluster", MODELS, ids=lambda value: str(value)[-16:])
 def test_is_never_longer_than_the_cost(variant, cluster):
     communicates = waits = 0
@@ -48,6 +49,7 @@ def test_is_never_longer_than_the_cost(variant, cluster):
         assert communicates and waits
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("variant,cluster,mesh,micro", WITHOUT_STRANDS)
 def test_is_never_longer_without_strands(variant, cluster, mesh, micro):
     schedule, cost, _ = matrix.price_schedule(

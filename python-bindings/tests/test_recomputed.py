@@ -40,6 +40,7 @@ WAYS = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("way", WAYS)
 def test_training_in_less_memory_is_that_of_eager(way):
     options, share = WAYS[way]

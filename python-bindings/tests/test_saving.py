@@ -155,6 +155,7 @@ MOVES = {
 }
 
 
+@pytest.mark.sample(4)
 @pytest.mark.filterwarnings("error::UserWarning")
 @pytest.mark.parametrize("move", MOVES)
 def test_another_mesh_plan_and_micro(tmp_path, move):
@@ -254,6 +255,7 @@ def two_steps():
     return make(), make()
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("kind", SCHEDULERS)
 @pytest.mark.filterwarnings("ignore")
 def test_every_schedule_goes_on(two_steps, tmp_path, kind):
@@ -575,6 +577,7 @@ def test_the_order_of_what_is_made_durable(tmp_path, monkeypatch):
     assert log[-1] == ("unlink", str(tmp_path / old))
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("call", range(1, 9))
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
 def test_an_error_of_the_disk_is_one_line_and_nothing_is_lost(tmp_path, monkeypatch, call, code):

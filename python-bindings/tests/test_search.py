@@ -20,6 +20,7 @@ from tandem.verify.verify import make_subject
 SECONDS = 5
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("mesh,micro", [("data=2", 1), ("data=2,model=2", 2)])
 @pytest.mark.parametrize("variant", ["mlp", "gpt", "bert_moe sgmoe"])
 @pytest.mark.parametrize("search", ["tandem", "presets"])
@@ -218,6 +219,7 @@ SLOW_CORES = [
 ]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("case", SLOW_CORES, ids=lambda case: f"{case.variant}-{case.search}")
 def test_plans_that_communicate_equal_eager(case):
     row = matrix.run_case(case, matrix.subject_of(case))

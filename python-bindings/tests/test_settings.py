@@ -156,6 +156,7 @@ CHANGES += [hook_that_only_looks, replaced_forward, method, exchanged, exchanged
 CHANGES += [exchanged_function, exchanged_in_plain_list, removed, read_by_forward]
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("change", CHANGES)
 def test_changes_count_in_the_next_step(change):
     pair = Pair()

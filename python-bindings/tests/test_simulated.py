@@ -43,11 +43,13 @@ def check_agreement(variant, folder, **given):
     return told, path
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("variant,mesh,options", CASES, ids=lambda value: str(value)[:16])
 def test_the_compiler_says_what_is_simulated(variant, mesh, options, tmp_path):
     check_agreement(variant, tmp_path, mesh=mesh, cluster=LAPTOP, **options)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("per,copy", [("device", 1.5), ("node", 1), ("2", 1.5)])
 def test_copies_from_the_host_take_what_was_said(per, copy, tmp_path):
     """Of the compiler, the simulator, and a table of prices; on nodes of three devices and of one."""

@@ -66,6 +66,7 @@ class Pair:
         states_are_equal(self.step, self.eager)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("how", ["one", "zero"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_freezing_and_thawing(kind, how):
@@ -156,6 +157,7 @@ class Sometimes(nn.Module):
         return self.last(hidden.tanh())
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("how", ["one", "zero"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradients_in_some_batches_only(kind, how):
@@ -206,6 +208,7 @@ def test_counts_of_a_checkpoint(tmp_path, kind):
     other.train()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("how", ["one", "zero"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_checkpoint_of_a_frozen_phase(tmp_path, kind, how):

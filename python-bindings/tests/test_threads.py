@@ -66,6 +66,7 @@ def share_of_traffic(program):
     return sum(c.bytes for c in launches if c.operation.symbol.encode() in shared) / all_bytes
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
 @pytest.mark.parametrize("name", ["gpt", "llama", "bert_moe", "vit_moe"])
 def test_kernels_have_parts(name, precision):

@@ -69,6 +69,7 @@ def _assert_close(found, expected, what):
         )
 
 
+@pytest.mark.sample(11)
 @pytest.mark.parametrize("how", ["one", "zero"])
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_optimizers(name, how):

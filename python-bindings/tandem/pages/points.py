@@ -2,7 +2,7 @@
 
 from . import text
 
-_REASONS, _COLLECTIVES = 3, 10
+_REASONS, _RANKS, _COLLECTIVES = 3, 16, 10
 _WHY = {
     "beginning": "nothing computed yet",
     "end": "nothing left to compute",
@@ -66,7 +66,7 @@ def ranks(report):
             n(text.seconds(rank["idle"])),
             _reasons(rank["idle_for"]),
         )
-        for rank in report["ranks"][:16]
+        for rank in report["ranks"][:_RANKS]
     ]
     heads = (
         "rank",
@@ -77,7 +77,8 @@ def ranks(report):
         n("idle"),
         "idle",
     )
-    return text.table(heads, rows)
+    left = len(report["ranks"]) - _RANKS
+    return text.table(heads, rows) + (text.note(f"{left} more ranks.") if left > 0 else "")
 
 
 def collectives(report):
