@@ -63,6 +63,20 @@ def test_export_without_values(root, tmp_path):
     assert "xf32>" in output.read_text() and not (tmp_path / "step.safetensors").exists()
 
 
+def test_export_without_values_of_an_optimizer_that_begins_with_state(tmp_path):
+    file, output = tmp_path / "own.py", tmp_path / "step.mlir"
+    file.write_text(
+        "import torch\nPRESETS = {'only': {}}\ndef model(): return torch.nn.Linear(2, 2)\n"
+        "def loss(model, batch): return model(batch).square().mean()\n"
+        "def optimizer(model): return torch.optim.Adagrad(model.parameters())\n"
+        "def batches(): return iter([torch.ones(4, 2)])\n"
+    )
+    words = ["export", str(file), "--batches", "1", "-o", str(output)]
+    assert main([*words, "--meta"]) == 0
+    without = output.read_text()
+    assert main(words) == 0 and output.read_text() == without
+
+
 @pytest.mark.parametrize(
     "arguments,expected",
     [

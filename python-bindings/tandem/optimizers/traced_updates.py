@@ -169,17 +169,21 @@ class TracedUpdates:
 
     def _probe(self, parameter, options, held):
         """Takes a step: `step` makes the state, and counts."""
-        known = not parameter.is_meta and self.found.begins
         own = torch.ones(parameter.shape, dtype=parameter.dtype)
-        own = parameter.detach().clone() if known else own
+        if not parameter.is_meta and self.found.begins:
+            own = parameter.detach().clone()
         own.grad = torch.ones_like(own)
-        state = Recorder({k: v.clone() if torch.is_tensor(v) else v for k, v in held.items()})
+        unknown = {k: v for k, v in held.items() if torch.is_tensor(v) and v.is_meta}
+        known = {k: v.clone() if torch.is_tensor(v) else v for k, v in held.items()}
+        zeros = {k: torch.zeros_like(v, device="cpu") for k, v in unknown.items()}
+        state = Recorder(known | zeros)
         twin = twin_of(
             self.optimizer, [plain_group(dict(options), [own])], defaultdict(Recorder, {own: state})
         )
         with torch.no_grad(), explained(self.kind):
             self.step(twin)
-        return self._state({k: like(state.first[k], v) for k, v in state.items()}, held)
+        begun = {k: like(state.first[k], v) for k, v in state.items()}
+        return self._state(begun | unknown, held)
 
     def _state(self, begun, held):
         """`begun` is what was made, or `held`."""
