@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
+using namespace tandem;
 using namespace tandem::pipeline::schedule;
 
 /// The weight of the mean over machines beside the cost: it tells rows of one
@@ -16,6 +17,8 @@ using namespace tandem::pipeline::schedule;
 static constexpr double kMeanWeight = 0.05;
 /// The share of moves that shorten no critical path.
 static constexpr double kFreeMoves = 0.15;
+/// Of points with several sections, the share of moves of whole microbatches.
+static constexpr double kWholeMoves = 0.1;
 /// The last temperature, in means of an operation.
 static constexpr double kCold = 0.01;
 
@@ -69,9 +72,36 @@ Spot Annealer::pick(const Rows &rows) {
   return {machine, 1 + random.below(rows[machine].size() - 1)};
 }
 
+/// Moves what a section does with a microbatch, one behind the other, in front
+/// of a forward pass or to the end: under a limit it may have room there alone.
+void Annealer::moveWhole(std::vector<unsigned> &row, unsigned index) {
+  unsigned section = model.letters[row[index]].section;
+  auto number = std::count(row.begin(), row.begin() + index, row[index]);
+  std::vector<unsigned> whole, rest;
+  std::vector<ptrdiff_t> counts(model.letters.size());
+  for (unsigned each : row) {
+    bool isOwn =
+        model.letters[each].section == section && counts[each]++ == number;
+    (isOwn ? whole : rest).push_back(each);
+  }
+  size_t to = random.below(rest.size() + 1);
+  while (to < rest.size() &&
+         model.letters[rest[to]].kind != orders::ActionKind::Forward)
+    ++to;
+  rest.insert(rest.begin() + to, whole.begin(), whole.end());
+  row = std::move(rest);
+}
+
 /// Moves a letter forward over those before it, or the one before it back.
 bool Annealer::change(Rows &rows, Spot spot) {
   std::vector<unsigned> &row = rows[spot.machine];
+  const Machine &machine = model.machines[spot.machine];
+  // More letters than one section has, under a limit.
+  if (machine.letters.size() > 3 && std::isfinite(machine.limit) &&
+      random.share() < kWholeMoves) {
+    moveWhole(row, spot.index);
+    return fitsLimit(model, row, machine.limit);
+  }
   unsigned distance = 1;
   while (distance < row.size() && random.below(2))
     distance *= 2;

@@ -34,7 +34,8 @@ struct Scored {
   double cost = 0;
 };
 
-/// Moves letters of rows within their machines by simulated annealing, where
+/// Moves letters and whole microbatches within their machines by simulated
+/// annealing, where
 /// that may shorten the path that determines the cost. Rows that do not fit
 /// are left out.
 class Annealer {
@@ -50,6 +51,7 @@ public:
 private:
   bool change(Rows &rows, Spot spot);
   bool move(std::vector<unsigned> &row, unsigned from, unsigned to);
+  void moveWhole(std::vector<unsigned> &row, unsigned index);
   Spot pick(const Rows &rows);
 
   const Model &model;

@@ -155,25 +155,34 @@ TEST(OrderSearch, VeeInHalf) {
   EXPECT_LT(getBubble(equal, problem), 0.2552);
 }
 
-/// All rows of F, I and W of one point, each in the order of microbatches.
-static void addRows(unsigned section, unsigned number, std::vector<Action> &row,
-                    std::array<unsigned, 3> done,
+/// All rows of F, I and W of one point that fit, each section in the order of
+/// microbatches.
+static void addRows(const ScheduleProblem &problem, unsigned point, double held,
+                    std::vector<std::array<unsigned, 3>> done,
+                    std::vector<Action> &row,
                     std::vector<std::vector<Action>> &rows) {
-  if (done[2] == number) {
-    rows.push_back(row);
-    return;
-  }
   ActionKind kinds[] = {ActionKind::Forward, ActionKind::BackwardInput,
                         ActionKind::BackwardWeight};
-  for (unsigned i = 0; i < 3; ++i) {
-    if (done[i] == (i == 0 ? number : done[i - 1]))
-      continue;
-    row.push_back({section, kinds[i], done[i]});
-    std::array<unsigned, 3> next = done;
-    ++next[i];
-    addRows(section, number, row, next, rows);
-    row.pop_back();
+  bool isDone = true;
+  for (unsigned section = 0; section < done.size(); ++section) {
+    const Section &own = problem.partition.sections[section];
+    for (unsigned i = 0; i < 3 && own.point == point; ++i) {
+      isDone &= done[section][i] == problem.numMicrobatches;
+      HeldChange change = getHeldChange(own, kinds[i]);
+      if (done[section][i] ==
+              (i == 0 ? problem.numMicrobatches : done[section][i - 1]) ||
+          held + change.begin > problem.limits[point])
+        continue;
+      row.push_back({section, kinds[i], done[section][i]});
+      auto next = done;
+      ++next[section][i];
+      addRows(problem, point, held + change.begin + change.end, next, row,
+              rows);
+      row.pop_back();
+    }
   }
+  if (isDone)
+    rows.push_back(row);
 }
 
 /// The least cost of all orders, each tried; negative if none fits.
@@ -181,7 +190,9 @@ static double findOptimum(const ScheduleProblem &problem) {
   std::vector<std::vector<std::vector<Action>>> rows(2);
   for (unsigned point = 0; point < 2; ++point) {
     std::vector<Action> row;
-    addRows(point, problem.numMicrobatches, row, {}, rows[point]);
+    std::vector<std::array<unsigned, 3>> none(
+        problem.partition.sections.size());
+    addRows(problem, point, 0, none, row, rows[point]);
   }
   double best = -1;
   std::string error;
@@ -220,6 +231,30 @@ TEST(OrderSearch, BruteForce) {
       continue;
     EXPECT_NEAR(result.cost, optimum, 1e-9) << print(problem);
     EXPECT_LE(result.lowerBound, optimum + 1e-9) << print(problem);
+  }
+}
+
+/// Two heads on point 1, which has room for little more than a microbatch of
+/// one of them: from F to W it stays whole, wherever it goes.
+TEST(OrderSearch, Heads) {
+  std::mt19937 random(4);
+  for (unsigned trial = 0; trial < 12; ++trial) {
+    ScheduleProblem problem = makeProblem(
+        {.numPoints = 2, .numMicrobatches = 2, .comm = double(random() % 4)});
+    problem.partition.sections.push_back(problem.partition.sections[1]);
+    problem.partition.edges.push_back(problem.partition.edges[0]);
+    problem.partition.edges[1].to = 2;
+    for (Section &section : problem.partition.sections) {
+      section.forward = 1 + random() % 5;
+      section.input = 1 + random() % 5;
+      section.weight = random() % 6;
+      section.activations = 1 + random() % 3;
+      double &limit = problem.limits[section.point];
+      limit = std::max(limit > 1e8 ? 0 : limit, section.activations);
+    }
+    problem.limits[1] += 0.5 * (random() % 2);
+    EXPECT_NEAR(search(problem).cost, findOptimum(problem), 1e-9)
+        << print(problem);
   }
 }
 
