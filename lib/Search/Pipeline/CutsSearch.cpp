@@ -41,8 +41,10 @@ public:
   double getTransfer(unsigned section, unsigned begin) const {
     return section ? problem.getTransfer(begin - 1, section) : 0;
   }
-  /// Whether its point could hold it, were it there alone: with one section of
-  /// each point, whether it does. And whether its sum is below the limit.
+  /// What its point would hold above its memory, were the section there alone:
+  /// with one section of each point, what it does.
+  double getExcess(unsigned section, unsigned begin, unsigned end) const;
+  /// Whether there is none, and the sum is below the limit.
   bool fits(unsigned section, unsigned begin, unsigned end) const;
   void limitSums(double seconds);
 
@@ -72,6 +74,8 @@ public:
         deadline(deadline), number(problem.getNumSections()) {}
   /// Empty if no cut fits, or none was found before the deadline.
   Cut run(double limit);
+  /// The cut in which the most that a section is too much is least.
+  Cut findNearest() const;
   /// Of the last cut.
   double cost = 0;
   bool isLate = false;
@@ -179,15 +183,21 @@ Sections::Sections(const CutProblem &problem,
   }
 }
 
-bool Sections::fits(unsigned section, unsigned begin, unsigned end) const {
+double Sections::getExcess(unsigned section, unsigned begin,
+                           unsigned end) const {
   const CutPoint &point = problem.points[problem.getPoint(section)];
   double held = weights[end] - weights[begin] +
                 inFlight[section] * (activations[end] - activations[begin]);
   for (unsigned layer : tied)
     if (layer < end && problem.repeats(layer, begin))
       held -= problem.layers[layer].weights;
-  if (held > point.memory * (1 + kRounding))
+  return std::max(0.0, held - point.memory * (1 + kRounding));
+}
+
+bool Sections::fits(unsigned section, unsigned begin, unsigned end) const {
+  if (getExcess(section, begin, end) > 0)
     return false;
+  const CutPoint &point = problem.points[problem.getPoint(section)];
   return limit == kNever ||
          sums.at({point.latency,
                   point.bandwidth})[begin * (numLayers + 1) + end] < limit;
@@ -246,6 +256,30 @@ double Chooser::findFirst() {
   }
   auto [largest, sum] = best[layers];
   return largest == kNever ? kNever : factor * largest + sum;
+}
+
+Cut Chooser::findNearest() const {
+  unsigned layers = sections.getNumLayers();
+  // By sections so far, and layers so far: the excess, and the last begin.
+  using Pair = std::pair<double, unsigned>;
+  std::vector<std::vector<Pair>> best(
+      number + 1, std::vector<Pair>(layers + 1, {kNever, 0}));
+  best[0][0].first = 0;
+  for (unsigned section = 0; section < number; ++section)
+    for (unsigned end = section + 1; end <= layers; ++end)
+      for (unsigned begin = section; begin < end; ++begin) {
+        double excess = std::max(best[section][begin].first,
+                                 sections.getExcess(section, begin, end));
+        best[section + 1][end] =
+            std::min(best[section + 1][end], {excess, begin});
+      }
+  Cut cut(number);
+  for (unsigned section = number, end = layers; section-- > 0;) {
+    unsigned begin = best[section + 1][end].second;
+    cut[section] = end - begin;
+    end = begin;
+  }
+  return cut;
 }
 
 /// All states of the sections up to `section` that end in front of layer `end`.
@@ -416,8 +450,10 @@ CutResult tandem::pipeline::searchCut(const CutProblem &problem,
   attemptByEquations(problem, chooser, mover, found);
   // Where it finds none, a section alone is too much in every cut.
   bool isProven = (!isSimulated || found.empty()) && !chooser.isLate;
-  if (!isProven || !mover.fits())
+  if (!isProven)
     mover.attempt(getEqual(problem));
+  if (!mover.fits())
+    mover.attempt(chooser.findNearest());
   // One that fits.
   bool isEnough = !isSimulated ||
                   (effort == CutEffort::Start && countCuts(problem) > kFewCuts);
@@ -434,6 +470,8 @@ CutResult tandem::pipeline::searchCut(const CutProblem &problem,
                     : chooser.isLate ? "no cut was found in time: "
                                      : "no cut that was tried fits: ") +
                    describeExcess(problem, mover.best, mover.price);
+    result.excess = mover.price.held[mover.price.worst] -
+                    problem.points[mover.price.worst].memory;
     return result;
   }
   result.cut = std::move(mover.best);

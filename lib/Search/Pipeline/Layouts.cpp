@@ -299,6 +299,8 @@ LayoutResult tandem::pipeline::priceLayout(const LayoutProblem &problem,
   }
   result.why = found.error;
   result.lacksMemory = !found.error.empty() && !deadline.isOver();
+  if (!found.error.empty())
+    result.excess = found.excess;
   if (found.error.empty())
     measure(*cuts, found.cut, result);
   return result;

@@ -408,6 +408,11 @@ std::vector<LayoutResult> LayoutSearch::run() {
   reorder();
   improve();
   sort();
+  if (best == kUnlimited) // the nearest one
+    std::stable_sort(results.begin(), results.end(),
+                     [](const LayoutResult &first, const LayoutResult &second) {
+                       return first.excess < second.excess;
+                     });
   return std::move(results);
 }
 

@@ -234,6 +234,35 @@ TEST(Cuts, FindsWhatFits) {
   }
 }
 
+/// Where none fits, the cut that is named holds as little too much as any can
+/// on its worst point.
+TEST(Cuts, NamesTheNearest) {
+  std::mt19937 random(7);
+  unsigned numTooLarge = 0;
+  for (unsigned i = 0; i < 60; ++i) {
+    CutProblem problem = getRandom(random, 9);
+    for (CutPoint &point : problem.points)
+      point.memory = std::uniform_int_distribution<>(1, 8)(random);
+    std::string error;
+    auto order = makeOrder(problem, error);
+    double least = kUnlimited;
+    Cut none;
+    forEachCut(problem.layers.size(), problem.getNumSections(), none,
+               [&](const Cut &cut) {
+                 CutPrice price = priceCut(problem, cut, order);
+                 double most = 0;
+                 for (size_t k = 0; k < price.held.size(); ++k)
+                   most =
+                       std::max(most, price.held[k] - problem.points[k].memory);
+                 least = std::min(least, most);
+               });
+    CutResult result = searchCut(problem);
+    numTooLarge += !result.error.empty();
+    EXPECT_NEAR(result.excess, least, 1e-6) << print(problem);
+  }
+  EXPECT_GT(numTooLarge, 20u);
+}
+
 /// Three layers with the same parameters of 4 bytes, whose gradients of 10
 /// bytes a ring sums with 1 B/s. A section holds and sums them once, also where
 /// the layer that they are tied to lies in another one.

@@ -165,6 +165,22 @@ TEST(Layouts, MakesLayersAgain) {
   EXPECT_NE(none.why.find("section"), std::string::npos) << none.why;
 }
 
+/// Nine layers of which one has most of the weights. Of the layouts that no
+/// memory holds, the first one is that which lacks the least of it.
+TEST(Layouts, NamesTheNearest) {
+  LayoutProblem problem = makeProblem();
+  problem.layers[4].weights = 1e9;
+  for (cost::DeviceKind &kind : problem.cluster.kinds)
+    kind.memorySize = 100'000'000;
+  std::vector<LayoutResult> results = searchLayouts(problem);
+  ASSERT_FALSE(results.empty());
+  EXPECT_TRUE(results.front().lacksMemory);
+  // All eight devices share each layer, 4 bytes of each of its parameters.
+  EXPECT_EQ(results.front().layout.model, 8u);
+  for (const LayoutResult &result : results)
+    EXPECT_LE(results.front().excess, result.excess);
+}
+
 /// Seven nodes of one device in four groups, each with a speed, a memory and
 /// a network of its own: 630 orders. They share no layers.
 static LayoutProblem makeUnlike(std::mt19937 &random, const char *accounting) {

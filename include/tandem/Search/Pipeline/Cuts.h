@@ -120,8 +120,9 @@ struct CutResult {
   std::vector<double> held;
   bool isOptimal = false;
   unsigned numTried = 0;
-  /// One line, where there is no cut.
+  /// One line, where there is no cut, and what the worst point holds too much.
   std::string error;
+  double excess = 0;
 };
 
 /// A problem from its text (docs/choosing-pipelines.md), which came from

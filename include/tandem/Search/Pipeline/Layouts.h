@@ -97,9 +97,11 @@ struct LayoutResult {
   std::vector<double> held;
   /// Whether the backward pass makes layers again: no cut fits that holds all.
   bool isMadeAgain = false;
-  /// Why it has no cut, and whether memory is the reason.
+  /// Why it has no cut, whether memory is the reason, and what the worst point
+  /// of the nearest cut holds too much.
   std::string why;
   bool lacksMemory = false;
+  double excess = kUnlimited;
 };
 
 /// A problem from its text (docs/choosing-pipelines.md), which came from
@@ -137,7 +139,8 @@ LayoutResult priceLayout(const LayoutProblem &problem, const Layout &layout,
 /// All layouts, the fastest first. Those whose bound is no better than a layout
 /// found before are not cut, unless the problem names its layouts. The cuts of
 /// the others are searched where they may become the fastest. When the deadline
-/// is over, and a layout fits, the search ends.
+/// is over, and a layout fits, the search ends. If none fits, the one comes
+/// first whose worst point holds the least too much.
 std::vector<LayoutResult> searchLayouts(const LayoutProblem &problem,
                                         const Deadline &deadline = {});
 
