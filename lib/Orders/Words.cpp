@@ -136,6 +136,13 @@ std::set<std::string_view> Words::takeFields(const Fields &fields) {
   return found;
 }
 
+void Words::expectAll(const std::set<std::string_view> &found,
+                      const Names &names) {
+  for (std::string_view name : names)
+    if (!found.contains(name))
+      fail("found no '" + std::string(name) + "', expected it; 0 for none");
+}
+
 void Words::expectEnd() {
   if (ok() && !isEnd()) {
     take();

@@ -63,6 +63,8 @@ public:
   /// Pairs of a name and a number up to the end of the line, each once. Sets
   /// the fields that the line names, and returns their names.
   std::set<std::string_view> takeFields(const Fields &fields);
+  /// That a line with the fields `found` has all of `names`.
+  void expectAll(const std::set<std::string_view> &found, const Names &names);
   /// By the number of an element or of the next one, which is added and marked;
   /// null after an error.
   template <typename Element>

@@ -184,6 +184,7 @@ void CutReader::readLayer() {
                                  {"bytes", &layer->bytes}});
   if (!found.contains("F") && !found.contains("I") && !found.contains("W"))
     return;
+  words.expectAll(found, {"F", "I", "W"});
   hasCost.resize(problem.layers.size());
   std::vector<bool> &has = hasCost[layer - problem.layers.data()];
   layer->costs.resize(std::max(layer->costs.size(), end));

@@ -125,8 +125,9 @@ void LayoutReader::readCost(ModelLayer &layer) {
   auto &costs = words.takeIf("fixed") ? layer.fixed : layer.costs;
   LayerCost &cost = costs[{name, model}];
   cost = {};
-  words.takeFields(
+  auto found = words.takeFields(
       {{"F", &cost.forward}, {"I", &cost.input}, {"W", &cost.weight}});
+  words.expectAll(found, {"F", "I", "W"});
 }
 
 void LayoutReader::readLayer() {
