@@ -65,33 +65,21 @@ LogicalResult Compilation::weighOrder(const orders::Order &order,
   return report;
 }
 
-/// Searches orders of one step and of steps behind each other, and of one step
-/// whose transfers take longer. In a Program several share a link, and in an
-/// order without slack all is late behind what arrives late.
 LogicalResult Compilation::weighSearched(pipeline::ScheduleProblem &problem,
                                          const orders::Order &start) {
-  using pipeline::OrderObjective;
-  static constexpr std::pair<OrderObjective, double> kAims[] = {
-      {OrderObjective::Span, 1},
-      {OrderObjective::Makespan, 1},
-      {OrderObjective::Makespan, 2},
-      {OrderObjective::Makespan, 3}};
   pipeline::OrderSearchOptions search;
   search.starts.push_back(start);
   search.endsSearch = [this] { return endsSearch(); };
-  for (auto [objective, slower] : kAims) {
-    pipeline::ScheduleProblem own = problem;
-    own.objective = objective;
-    for (orders::Edge &edge : own.partition.edges)
-      edge.seconds *= slower;
+  for (const pipeline::OrderAim &aim : pipeline::kOrderAims) {
     // Half of what is left, for the others and for Programs.
     if (options.searchTimeLimit > 0)
       search.timeLimit =
           std::max(1e-3, (options.searchTimeLimit - deadline.getPassed()) / 2);
-    pipeline::OrderSearchResult found = pipeline::searchOrder(own, search);
+    pipeline::OrderSearchResult found =
+        pipeline::searchOrder(takeAim(problem, aim), search);
     if (!found.order)
       return success();
-    if (slower == 1) {
+    if (aim.slower == 1) {
       unordered.cost = found.cost;
       unordered.bound = found.lowerBound;
     }

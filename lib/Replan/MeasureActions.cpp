@@ -5,8 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Sum.h"
 #include "tandem/Orders/Simulate.h"
 #include "tandem/Replan/ReplanOrder.h"
+#include "tandem/Replan/StepModel.h"
 #include "tandem_rt/action_times.h"
 #include <algorithm>
 #include <cmath>
@@ -34,7 +36,7 @@ private:
   bool findPoints();
   bool readOrder();
   bool readPoint(unsigned point, const std::vector<rt::TimelineCommand> &list);
-  bool readTimes();
+  void readTimes();
   double setSeconds();
   void limitPoints();
 
@@ -42,8 +44,6 @@ private:
   const rt::Timeline &timeline;
   std::string &error;
   Measured measured;
-  /// The first rank of each point.
-  std::vector<int64_t> ranks;
   std::map<unsigned, unsigned> pointOf;
   std::set<std::pair<unsigned, char>> letters;
   rt::ActionTimes times;
@@ -72,7 +72,7 @@ bool ActionReader::findPoints() {
   for (size_t i = *axis + 1; i < program.mesh.size(); ++i)
     behind *= program.mesh[i].size;
   for (int64_t point = 0; point < program.mesh[*axis].size; ++point)
-    ranks.push_back(point * behind);
+    measured.ranks.push_back(point * behind);
   return true;
 }
 
@@ -88,10 +88,15 @@ bool ActionReader::readPoint(unsigned point,
         name ? getKind(name->letter) : std::nullopt;
     if (!kind || command.role != rt::CommandRole::Compute || name == last)
       continue;
-    last = name;
+    std::optional<rt::ActionName> before = std::exchange(last, name);
     if (!seen.insert(*name).second)
-      return fail("runs the actions of several microbatches beside each "
-                  "other, expected micro 1");
+      return fail(before->section == name->section &&
+                          before->letter == name->letter
+                      ? "runs the actions of several microbatches beside each "
+                        "other, expected micro 1"
+                      : "runs the actions of a group beside each other, "
+                        "expected an order without groups, not such as that "
+                        "of dualpipe-v");
     row.push_back({name->section, *kind, name->microbatch});
     letters.insert({name->section, name->letter});
     auto [known, isNew] = pointOf.try_emplace(name->section, point);
@@ -127,13 +132,13 @@ static void addHalves(std::vector<Action> &row) {
 }
 
 bool ActionReader::readOrder() {
-  for (size_t point = 0; point < ranks.size(); ++point)
-    if (!readPoint(point, timeline.head.commandsOf(ranks[point])))
+  for (size_t point = 0; point < measured.ranks.size(); ++point)
+    if (!readPoint(point, timeline.head.commandsOf(measured.ranks[point])))
       return false;
   for (std::vector<Action> &row : measured.order.points)
     addHalves(row);
   Partition &partition = measured.problem.partition;
-  partition.numPoints = ranks.size();
+  partition.numPoints = measured.ranks.size();
   measured.problem.numMicrobatches = countMicrobatches(measured.order);
   for (auto [number, point] : pointOf) {
     if (number != partition.sections.size())
@@ -151,34 +156,15 @@ bool ActionReader::readOrder() {
   return true;
 }
 
-bool ActionReader::readTimes() {
+void ActionReader::readTimes() {
+  int64_t firstStep = getFirstStep(timeline);
   std::set<int64_t> steps;
   for (const rt::TraceEvent &event : timeline.events)
-    steps.insert(event.step);
-  if (steps.empty())
-    return fail("the trace has no events");
-  if (steps.size() > 1)
-    steps.erase(steps.begin());
+    if (event.step >= firstStep)
+      steps.insert(event.step);
   measured.numSteps = steps.size();
-  times = rt::actionTimesOf(timeline, *steps.begin());
-  return true;
+  times = rt::actionTimesOf(timeline, firstStep);
 }
-
-namespace {
-/// Numbers with their sum and the sum of their squares.
-struct Sum {
-  double number = 0, seconds = 0, squares = 0;
-  void add(double more) {
-    ++number;
-    seconds += more;
-    squares += more * more;
-  }
-  double getMean() const { return seconds / number; }
-  double getVariance() const {
-    return std::max(0.0, squares / number - getMean() * getMean());
-  }
-};
-} // namespace
 
 /// Means of the slowest rank. Returns by how much an action differs from step
 /// to step, or else from microbatch to microbatch. Long actions count for more.
@@ -205,10 +191,7 @@ double ActionReader::setSeconds() {
   }
   double variance = 0, weight = 0;
   for (const auto &[key, sum] : alike) {
-    double mean = sum.getMean();
-    if (mean <= 0)
-      continue;
-    variance += sum.seconds * sum.getVariance() / (mean * mean);
+    variance += sum.seconds * sum.getRelativeVariance();
     weight += sum.seconds;
   }
   return weight > 0 ? std::sqrt(variance / weight) : 0;
@@ -224,12 +207,13 @@ void ActionReader::limitPoints() {
 }
 
 std::optional<Measured> ActionReader::run() {
-  if (!findPoints() || !readOrder() || !readTimes())
+  if (!findPoints() || !readOrder())
     return std::nullopt;
+  readTimes();
   measured.spread = setSeconds();
   // A microbatch of a section counts as one. The limits are set once the order
   // is known to run.
-  measured.problem.limits.assign(ranks.size(),
+  measured.problem.limits.assign(measured.ranks.size(),
                                  std::numeric_limits<double>::infinity());
   if (!pipeline::measureOrder(measured.problem, measured.order, "its order",
                               error))

@@ -70,15 +70,17 @@ TableMachine::movementOf(const std::vector<int64_t> &members,
     movement.phases = {{{kOwnLink, seconds}}};
   return movement;
 }
+} // namespace
 
-Expected<Timeline> predict(const TimelineHead &head,
-                           const CommandTimes &times) {
-  Expected<Simulated> simulated = simulate(head, TableMachine(head, times));
+Expected<Timeline> predictTimeline(const TimelineHead &head,
+                                   const CommandTimes &times,
+                                   const SimulationOptions &options) {
+  Expected<Simulated> simulated =
+      simulate(head, TableMachine(head, times), options);
   if (!simulated.ok())
     return simulated.status();
   return std::move(*simulated).takeAll();
 }
-} // namespace
 
 Expected<Timeline> predictTimeline(const TimelineHead &head,
                                    const std::string &path) {
@@ -87,7 +89,7 @@ Expected<Timeline> predictTimeline(const TimelineHead &head,
     return times.status();
   if (Status status = trace::settlePrices(head, *times); !status.ok())
     return errorOf("table '", path, "' ", status.message());
-  return predict(head, *times);
+  return predictTimeline(head, *times);
 }
 
 Expected<Timeline> readPrediction(const TimelineHead &head,

@@ -27,13 +27,16 @@ struct Measured {
   pipeline::ScheduleProblem problem;
   /// That of the Program.
   orders::Order order;
+  /// The first rank of each point.
+  std::vector<int64_t> ranks;
   /// Standard deviation of an action's seconds, as a share of them.
   double spread = 0;
   unsigned numSteps = 0;
 };
 
-/// Reads what `timeline`, a trace of `program`, shows. The first of several
-/// steps warms up, and does not count. Else nothing, with one line in `error`.
+/// Reads what `timeline`, a trace of `program` with events, shows. The first of
+/// several steps warms up, and does not count. Else nothing, with one line in
+/// `error`.
 std::optional<Measured> measureActions(const rt::Program &program,
                                        const rt::Timeline &timeline,
                                        std::string &error);

@@ -388,6 +388,14 @@ static OrderSearchResult searchNoisy(const ScheduleProblem &problem,
   return result;
 }
 
+ScheduleProblem tandem::pipeline::takeAim(ScheduleProblem problem,
+                                          const OrderAim &aim) {
+  problem.objective = aim.objective;
+  for (orders::Edge &edge : problem.partition.edges)
+    edge.seconds *= aim.slower;
+  return problem;
+}
+
 OrderSearchResult
 tandem::pipeline::searchOrder(const ScheduleProblem &problem,
                               const OrderSearchOptions &options) {

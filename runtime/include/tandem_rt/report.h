@@ -22,7 +22,7 @@
 #define TANDEM_RT_REPORT_H
 
 #include "tandem_rt/command_times.h"
-#include "tandem_rt/timeline.h"
+#include "tandem_rt/simulate.h"
 
 #include <optional>
 
@@ -184,6 +184,12 @@ std::string printJson(const Report &report);
 /// the table says.
 Expected<Timeline> predictTimeline(const TimelineHead &head,
                                    const std::string &path);
+
+/// The timeline of the steps of `head` by the seconds in `times`, which has
+/// them for all its commands.
+Expected<Timeline> predictTimeline(const TimelineHead &head,
+                                   const CommandTimes &times,
+                                   const SimulationOptions &options = {});
 
 /// Either of the two: a timeline, or a table for the Program of `head`.
 Expected<Timeline> readPrediction(const TimelineHead &head,

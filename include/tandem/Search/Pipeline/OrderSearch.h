@@ -46,6 +46,20 @@ struct ScheduleProblem {
   std::optional<Noise> noise;
 };
 
+/// What the order of a Program is searched for, one after the other: of steps
+/// behind each other, of one step, and of one step whose transfers take longer.
+/// In a Program several share a link, and in an order without slack all is late
+/// behind what arrives late.
+struct OrderAim {
+  OrderObjective objective = OrderObjective::Makespan;
+  double slower = 1;
+};
+inline constexpr OrderAim kOrderAims[] = {{OrderObjective::Span, 1},
+                                          {OrderObjective::Makespan, 1},
+                                          {OrderObjective::Makespan, 2},
+                                          {OrderObjective::Makespan, 3}};
+ScheduleProblem takeAim(ScheduleProblem problem, const OrderAim &aim);
+
 /// The text of a problem: lines of a partition (Orders/Partition.h), and
 ///
 ///     microbatches 8
