@@ -99,12 +99,23 @@ void Driver::offerStarts(PlanPool &to) const {
       context.isOver() ? to.take(plan) : to.offer(plan);
 }
 
-/// Plans under all guides, within the memory limit.
+/// Plans under all guides, within the memory limit. Values that are made again
+/// free more than what prices of bytes find, which count at one place of the
+/// step: these are for what sources do not make fit.
 void Driver::searchByGuides() {
   guides.run();
-  if (!pool.best)
-    offerStarts(pool);
+  bool fits = pool.best.has_value();
   local.searchSources();
+  if (!fits && local.seeksSources()) {
+    offerStarts(pool);
+    local.searchSources();
+  }
+  if (!pool.best || !local.seeksSources()) {
+    guides.fitMemory();
+    if (!pool.best)
+      offerStarts(pool);
+    local.searchSources();
+  }
   local.makeFit();
   local.shrinkCheapest();
 }

@@ -32,6 +32,9 @@ static constexpr llvm::StringLiteral kPresetSearch = "presets";
 /// Larger problems are not searched in one strand as well, so that presets in
 /// one strand are of little use there, and costing them takes time.
 static constexpr size_t kMaxInOneStrand = 1200;
+/// Of larger problems the guides' forms are as good a start as those of a
+/// search without a limit, which would take as long as all else.
+static constexpr size_t kMaxUnlimited = 1000;
 
 /// What a search gets whose time is over, in s: it ends at once.
 static constexpr double kLeastTime = 1e-6;
@@ -198,7 +201,8 @@ void Planner::addHidup() {
 /// makes nothing again that it need not.
 void Planner::addUnlimited(search::Watch &watch) {
   const cost::SearchProblem &whole = extraction->problem;
-  if (whole.memoryLimit == cost::kNoLimit)
+  if (whole.memoryLimit == cost::kNoLimit ||
+      whole.operators.size() > kMaxUnlimited)
     return;
   std::vector<std::vector<unsigned>> origins;
   std::optional<cost::SearchProblem> saved = saveAll(whole, origins);

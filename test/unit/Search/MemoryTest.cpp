@@ -438,6 +438,19 @@ TEST(MemoryTest, asManyLayersAreMadeAgainAsTheLimitAsks) {
   }
 }
 
+/// Prices of bytes are not tried where what is made again makes plans fit.
+TEST(MemoryTest, pricesWaitForSources) {
+  SearchProblem problem = makeLayers(60);
+  problem.memoryLimit = 10 * 60 + 40 * 30 + 40;
+  SearchOptions unpriced;
+  unpriced.without.add(Mechanism::BoundPrices);
+  SearchResult result = searchTandem(problem, {}),
+               other = searchTandem(problem, unpriced);
+  ASSERT_TRUE(result.plan && other.plan) << result.error << other.error;
+  EXPECT_EQ(result.plan->cost, other.plan->cost);
+  EXPECT_EQ(result.numVisited, other.numVisited);
+}
+
 TEST(MemoryTest, formsAreAbsentOnAllAxes) {
   std::string text = R"(tandem-problem 1
 axis data space 2

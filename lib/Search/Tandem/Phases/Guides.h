@@ -26,9 +26,10 @@ class GuidedSearch {
 public:
   explicit GuidedSearch(SearchContext &context);
 
-  /// Offers plans under all guides, and, where these do not fit, under prices
-  /// of memory.
+  /// Offers plans under all guides.
   void run();
+  /// Where these do not fit, offers plans under prices of memory.
+  void fitMemory();
 
   /// Offers the forms that messages suggest, if they cost less than so many
   /// weighted seconds. Returns what they cost.
@@ -62,7 +63,6 @@ private:
   static double getNextPrice(const std::vector<Trial> &trials);
   Trial tryPrice(Weights weights, double price);
   void searchPrices(double unit);
-  void fitMemory();
 
   SearchContext &context;
   const cost::SearchProblem &problem;

@@ -39,6 +39,8 @@ public:
   /// Where the cheapest plan is too large, lowers what it holds too much,
   /// tensor by tensor: prices of bytes decide for all that are alike at once.
   void shrinkCheapest();
+  /// Whether the backward pass may make values again, and has to.
+  bool seeksSources() const;
   /// Where the backward pass may make values again: which ones, for the forms
   /// of the cheapest plan and of the smallest one, which may be too large, and
   /// of the best one that fits.
@@ -52,7 +54,6 @@ private:
   uint64_t getWork(uint64_t share) const;
   void descend(const cost::Plan &plan, bool isCareful, uint64_t &work);
   PlanPool::Record change(PlanPool::Record from, double heat, uint64_t work);
-  bool seeksSources() const;
   void searchSourcesOf(const std::optional<cost::Plan> &plan, bool isBrief);
   void selectLeaders(size_t count);
   void annealAll(uint64_t work);
