@@ -27,7 +27,8 @@ bool tandem::isSame(const Candidate &first, const Candidate &second) {
 bool tandem::isBetter(const Candidate &first, const Candidate &second) {
   auto getKey = [](const Candidate &candidate) {
     return std::make_tuple(!candidate.failure.empty(), !candidate.isPriced,
-                           candidate.seconds, candidate.number);
+                           candidate.seconds, !candidate.isOpen(),
+                           candidate.number);
   };
   return getKey(first) < getKey(second);
 }

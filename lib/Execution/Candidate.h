@@ -43,7 +43,7 @@ struct Candidate {
 bool isSame(const Candidate &first, const Candidate &second);
 
 /// What became a Program before what was planned alone; of equally fast ones,
-/// the one that was tried first.
+/// one without a pipe axis, and the one that was tried first.
 bool isBetter(const Candidate &first, const Candidate &second);
 
 /// Simulates the Program `bytes` on a cluster, and fills in seconds, bubble,

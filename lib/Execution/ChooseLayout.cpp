@@ -12,6 +12,7 @@
 #include "tandem/Support/Glob.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <ctime>
 #include <functional>
 #include <limits>
 #include <map>
@@ -27,6 +28,12 @@ static constexpr size_t kMostSearched = 2;
 static constexpr double kFirstShare = 1.0 / 3;
 /// Yardsticks have as many times the limit, and so many seconds more at most.
 static constexpr double kMostLimits = 5, kMostMore = 10;
+/// A mesh that is left open ends without a plan after so many times its share
+/// of the limit. Without a limit it ends after so many times what all Programs
+/// took, and another layout after so many times what one took, or some seconds.
+/// Of CPU time: a busy machine takes as much of it.
+static constexpr double kMostShares = 2, kMostPrograms = 2, kMostLongest = 4,
+                        kLeastSeconds = 5;
 /// Mixtures of presets are tried unless something is so many times as fast.
 static constexpr double kMostBehind = 1.2;
 
@@ -40,7 +47,31 @@ bool tandem::weighsLayouts(const CompileOptions &options) {
          });
 }
 
+/// Of this process.
+static double getCpuSeconds() {
+  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+}
+
 namespace {
+/// Over after some CPU seconds. That clock is slow: it is looked at every 10
+/// ms.
+class CpuDeadline {
+public:
+  explicit CpuDeadline(double seconds) : latest(getCpuSeconds() + seconds) {}
+  bool isOver() {
+    if (latest < std::numeric_limits<double>::infinity() && pause.isOver()) {
+      pause = Deadline(0.01);
+      isLate = getCpuSeconds() > latest;
+    }
+    return isLate;
+  }
+
+private:
+  double latest;
+  bool isLate = false;
+  Deadline pause{0.01};
+};
+
 class Chooser {
 public:
   Chooser(std::string_view module, std::string_view name,
@@ -60,7 +91,8 @@ private:
   void weigh(Candidate candidate);
   void weigh(LayoutCandidates::Candidates all);
   void weighAll();
-  CompileOptions getOptions(const Candidate &candidate) const;
+  double getShare(const Candidate &candidate) const;
+  CompileOptions getOptions(const Candidate &candidate);
   void tryOne(Candidate &candidate);
   bool isInterrupted() const {
     return options.takesInterrupts && search::InterruptGuard::isInterrupted();
@@ -76,6 +108,11 @@ private:
     return own.isOver() ? "within the time limit" : "";
   }
 
+  /// With a limit, what has a plan gets a Program.
+  bool isLate() {
+    return !(isPlanned && options.searchTimeLimit > 0) && share.isOver();
+  }
+
   std::string_view module, name;
   const CompileOptions &options;
   const StepLayers &step;
@@ -89,6 +126,14 @@ private:
                     options.searchTimeLimit + kMostMore),
            [this] { return isInterrupted() || isCancelled(); }};
   bool hasProgram = false;
+  /// CPU seconds of those with a Program: of all, and the most of one.
+  double programs = 0, longest = 0;
+  /// Of the candidate at hand: whether it has a plan, and when it ends without.
+  bool isPlanned = false;
+  CpuDeadline share{0};
+  /// Whether one ended so. Then it is tried until it has a plan, if nothing
+  /// else has a Program.
+  bool wasLate = false, insists = false;
 };
 } // namespace
 
@@ -263,8 +308,19 @@ std::string Chooser::findExcess(const Candidate &candidate) const {
          printByteSize(most);
 }
 
+/// CPU seconds of a candidate that may have no plan.
+double Chooser::getShare(const Candidate &candidate) const {
+  bool isLimited = options.searchTimeLimit > 0;
+  if (insists || (isLimited ? !candidate.isOpen() : !hasProgram))
+    return std::numeric_limits<double>::infinity();
+  if (isLimited)
+    return kMostShares * getSeconds(candidate);
+  return std::max(kLeastSeconds, candidate.isOpen() ? kMostPrograms * programs
+                                                    : kMostLongest * longest);
+}
+
 /// The commands are those of the device, without kernels.
-CompileOptions Chooser::getOptions(const Candidate &candidate) const {
+CompileOptions Chooser::getOptions(const Candidate &candidate) {
   CompileOptions own = candidate.options;
   if (double seconds = getSeconds(candidate); seconds > 0)
     own.searchTimeLimit = seconds;
@@ -280,11 +336,13 @@ CompileOptions Chooser::getOptions(const Candidate &candidate) const {
   own.device = "sim";
   // What is compiled for a search that is over would never be looked at.
   own.isCancelled = [this, &candidate] {
-    return isCancelled() || (hasProgram && !getEnd(candidate).empty());
+    return isCancelled() || isLate() ||
+           (hasProgram && !getEnd(candidate).empty());
   };
   // A Program would say what the one plan takes that there was time for. That
   // it fits, and that points have room, only a Program says.
   own.isPlanEnough = [this, &candidate] {
+    isPlanned = true;
     return options.memory < 0 && candidate.isOpen() && !hasProgram &&
            !getEnd(candidate).empty();
   };
@@ -293,12 +351,22 @@ CompileOptions Chooser::getOptions(const Candidate &candidate) const {
 
 void Chooser::tryOne(Candidate &candidate) {
   CompiledProgram result;
+  isPlanned = false;
+  double begin = getCpuSeconds();
+  share = CpuDeadline(getShare(candidate));
   if (!compile(module, name, getOptions(candidate), result,
                candidate.failure)) {
+    if (isLate() && !isCancelled()) {
+      wasLate = true;
+      candidate.failure =
+          "no plan that fits was found in its share of the time";
+    }
     if (std::string end = getEnd(candidate); hasProgram && !end.empty())
       candidate.failure = "not compiled " + end;
     return;
   }
+  programs += getCpuSeconds() - begin;
+  longest = std::max(longest, getCpuSeconds() - begin);
   candidate.isPriced = !result.bytes.empty();
   // A search is held to the memory of devices, and a preset is not.
   std::vector<int64_t> memory;
@@ -343,9 +411,12 @@ void Chooser::weigh(LayoutCandidates::Candidates all) {
 }
 
 /// What the answer is no worse than comes first. Of a large step a Program may
-/// take half of the limit, so that presets come behind the rule.
+/// take half of the limit, so that presets come behind the rule. What may find
+/// no plan for long comes last, as far as the limit allows.
 void Chooser::weighAll() {
-  weigh(maker->makeOpen());
+  bool isLimited = options.searchTimeLimit > 0;
+  if (isLimited)
+    weigh(maker->makeOpen());
   LayoutCandidates::Candidates rule = maker->makeRule(), own;
   auto isYardstick = [](const Candidate &each) { return each.isYardstick; };
   llvm::copy_if(rule, std::back_inserter(own), isYardstick);
@@ -354,7 +425,9 @@ void Chooser::weighAll() {
   if (!last.isOver())
     weigh(maker->makeAmp(last));
   varyWhole();
-  llvm::append_range(own, maker->makeStrands());
+  bool isFirst = isLimited && !wasLate;
+  if (isFirst)
+    llvm::append_range(own, maker->makeStrands());
   Deadline share(options.searchTimeLimit * kFirstShare, [this] {
     return deadline.isOver() || isInterrupted() || isCancelled();
   });
@@ -364,6 +437,17 @@ void Chooser::weighAll() {
   weigh(std::move(own));
   varyMicrobatches();
   weigh(makeSearched());
+  if (!isLimited)
+    weigh(maker->makeOpen());
+  if (!isFirst)
+    weigh(maker->makeStrands());
+  if (hasProgram || !wasLate)
+    return;
+  insists = true;
+  llvm::erase_if(candidates, [](const Candidate &each) {
+    return each.isOpen() && each.isYardstick;
+  });
+  weigh(maker->makeOpen());
 }
 
 std::optional<LayoutChoice> Chooser::run(std::string &error) {

@@ -9,6 +9,7 @@
 #include "tandem/Support/TextFile.h"
 #include "gtest/gtest.h"
 #include <chrono>
+#include <fstream>
 #include <functional>
 #include <regex>
 #include <thread>
@@ -19,11 +20,12 @@ using namespace tandem;
 using Progress = std::function<void(std::string_view)>;
 
 /// What a search of layouts says.
-static std::string weigh(double limit, const Progress &progress) {
+static std::string weigh(double limit, const Progress &progress,
+                         const std::string &cluster = TANDEM_CLUSTER) {
   CompileOptions options;
   options.mesh = "auto";
   options.search = "tandem";
-  options.cluster = TANDEM_CLUSTER;
+  options.cluster = cluster;
   options.weighsPipelines = true;
   options.searchTimeLimit = limit;
   options.progress = [&](std::string_view what, size_t, size_t) {
@@ -89,4 +91,26 @@ TEST(LayoutLimit, EqualLayoutsAreCompiledOnce) {
   ASSERT_TRUE(std::regex_search(layouts, match,
                                 std::regex("([0-9]+) of [0-9]+ became")));
   EXPECT_LT(compiled, std::stoul(match[1])) << layouts;
+}
+
+/// Every plan without a pipe axis holds more than the memory of one node, which
+/// no bound proves: the search ends without one, and pipelines are weighed.
+TEST(LayoutLimit, MeshesWithoutAPlanHaveAShare) {
+  std::string error, path = testing::TempDir() + "one-small.yaml";
+  auto text = readTextFile(TANDEM_CLUSTER, error);
+  ASSERT_TRUE(text) << error;
+  size_t nodes = text->find("nodes:"), link = text->find("link:");
+  std::string kind = text->substr(text->find("  core:"), nodes);
+  kind = std::regex_replace(kind.substr(0, kind.find("nodes:")),
+                            std::regex("core:"), "small:");
+  std::ofstream(path) << text->substr(0, nodes)
+                      << std::regex_replace(kind, std::regex("3 GiB"), "2.3 kB")
+                      << "nodes:\n  - {count: 1, devices: {core: 1}}\n"
+                         "  - {count: 1, devices: {small: 1}}\n"
+                         "  - {count: 2, devices: {core: 1}}\n"
+                      << text->substr(link);
+  std::string layouts = weigh(6, [](std::string_view) {}, path);
+  EXPECT_TRUE(has(layouts, "no pipe axis +no plan that fits was found in its"))
+      << layouts;
+  EXPECT_TRUE(has(layouts, "pipe=[24].* step ")) << layouts;
 }
