@@ -86,6 +86,8 @@ private:
   SmallVector<Operation *> getReaders(const Node &node) const;
   unsigned getLastReader(Value value) const;
   void findSegments();
+  void findGroups();
+  bool isFollowed(unsigned segment, const Node &reader) const;
   void findReaders();
   void findEarly(unsigned end);
   void placeViews();
@@ -110,6 +112,9 @@ private:
   llvm::DenseMap<Operation *, unsigned> numbers;
   /// The last operator of each segment but the last one.
   std::vector<unsigned> ends;
+  /// Of each of these segments, whether its early clones may follow those of
+  /// the one before.
+  std::vector<bool> follows;
 };
 
 struct OfferRecomputationPass
@@ -238,6 +243,44 @@ void Offer::findSegments() {
   }
 }
 
+/// Segments of one library call at most that stand in a row (a chain without
+/// residuals) form groups of as many bytes as there are groups: the last value
+/// of each is what the next one is made of, as with a checkpoint per square
+/// root of a chain.
+void Offer::findGroups() {
+  follows.assign(ends.size(), false);
+  auto getSize = [&](unsigned segment) {
+    int64_t bytes = 0;
+    for (Value result : nodes[ends[segment]].op->getResults())
+      bytes += getBytes(result.getType());
+    return static_cast<double>(bytes);
+  };
+  std::vector<unsigned> calls(ends.size());
+  for (const Node &node : nodes)
+    if (node.canRun && node.segment < ends.size())
+      calls[node.segment] += isa<LibraryOpInterface>(node.op);
+  for (unsigned begin = 0, end; begin < ends.size(); begin = end + 1) {
+    double all = 0;
+    for (end = begin; end < ends.size() && calls[end] <= 1; ++end)
+      all += getSize(end);
+    double group = 0;
+    for (unsigned segment = begin; segment < end; ++segment) {
+      follows[segment] = group > 0;
+      group += getSize(segment);
+      if (group * group * (end - begin) < all * all)
+        continue;
+      follows[segment] = false;
+      group = 0;
+    }
+  }
+}
+
+/// Whether the early clone `reader` may read that of the end of `segment`.
+bool Offer::isFollowed(unsigned segment, const Node &reader) const {
+  return reader.segment == segment + 1 && reader.segment < ends.size() &&
+         follows[reader.segment];
+}
+
 //===----------------------------------------------------------------------===//
 // Places
 //===----------------------------------------------------------------------===//
@@ -259,13 +302,16 @@ void Offer::findReaders() {
 }
 
 /// Early clones of the segment that `end` ends stand in front of the first
-/// clone behind it that reads its last value.
+/// clone behind it that reads its last value, an early one of its group
+/// perhaps.
 void Offer::findEarly(unsigned end) {
   unsigned segment = nodes[end].segment;
   unsigned &place = nodes[end].early;
   for (Operation *user : getReaders(nodes[end]))
     if (const Node &reader = nodes[numbers.at(user)]; reader.segment > segment)
-      place = std::min(place, reader.reader);
+      place = std::min(place, isFollowed(segment, reader)
+                                  ? std::min(reader.reader, reader.early)
+                                  : reader.reader);
   for (unsigned number = end; place != kNowhere && number-- > 0;) {
     Node &node = nodes[number];
     if (node.segment != segment)
@@ -403,7 +449,9 @@ Sources Offer::getMadeForClone(Node &node, Value value, bool isEarly) {
       isInside && !isEarly ? producer->again : producer->earlyAgain;
   bool isEnd = producer->segment < ends.size() &&
                &nodes[ends[producer->segment]] == producer;
-  if (!clone || (!isInside && (isEarly || !isEnd)))
+  bool isOffered =
+      isInside || (isEnd && (!isEarly || isFollowed(producer->segment, node)));
+  if (!clone || !isOffered)
     return {value};
   return {value, getMade(clone, value)};
 }
@@ -504,8 +552,9 @@ void Offer::run() {
   for (Operation &op : step.getBody().front())
     addNode(&op);
   findSegments();
+  findGroups();
   findReaders();
-  for (unsigned end : ends)
+  for (unsigned end : llvm::reverse(ends))
     findEarly(end);
   placeViews();
   findCopies();

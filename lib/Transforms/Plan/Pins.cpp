@@ -428,8 +428,8 @@ std::vector<bool> PinApplier::findAgain() const {
   return isAsked;
 }
 
-/// Whether it is of a clone that begins a segment: it reads what was saved, or
-/// what is made early for it.
+/// Whether it is of a clone that begins a segment, or a group of them: it reads
+/// what was saved, or what is made early for it, and for no early one.
 bool PinApplier::isAtBorder(const OpNode &either) const {
   auto isOfReader = [&](Use use) {
     return use.op < graph.ops.size() && nn::isAgain(graph.ops[use.op].op) &&
@@ -439,9 +439,18 @@ bool PinApplier::isAtBorder(const OpNode &either) const {
   unsigned made = either.operands.size() - 1;
   if (graph.isFromHost(either, made))
     --made;
-  int source = graph.values[either.operands[made]].producer;
-  return made == 1 && llvm::all_of(uses, isOfReader) && source >= 0 &&
-         nn::isEarly(graph.ops[source].op);
+  auto isOfEarly = [&](Use use) {
+    return use.op < graph.ops.size() && nn::isEarly(graph.ops[use.op].op);
+  };
+  auto isTakenEarly = [&](Use use) {
+    return use.op < graph.ops.size() && graph.ops[use.op].isEither() &&
+           llvm::any_of(graph.values[graph.ops[use.op].results[0]].uses,
+                        isOfEarly);
+  };
+  const ValueNode &last = graph.values[either.operands[made]];
+  return made == 1 && llvm::all_of(uses, isOfReader) && last.producer >= 0 &&
+         nn::isEarly(graph.ops[last.producer].op) &&
+         llvm::none_of(last.uses, isTakenEarly);
 }
 
 std::vector<unsigned>

@@ -1,7 +1,9 @@
 // RUN: tandem-opt %s --tandem-offer-recomputation --split-input-file --verify-diagnostics | FileCheck %s
 
 // A chain has a segment per operator. Each operator whose result is read is
-// made again at its reader, and each but the last one early for the next.
+// made again at its reader, and each but the last one early for the next. The
+// third is a checkpoint: the first two may be made again together for it, and
+// what comes behind it is made of it.
 // CHECK-LABEL: @chain
 // CHECK-SAME: %[[X:[^:]*]]: tensor<4xf32> {{.*}}%[[W:[^:]*]]: tensor<4xf32> {nn.role = #nn.role<parameter>}
 // CHECK-NEXT: %[[A1:.*]] = nn.mul %[[X]], %[[W]]
@@ -20,12 +22,13 @@
 // CHECK-NEXT: %[[R4:.*]] = nn.sigmoid %[[C4]] {nn.again{{.*}}nn.pass = #backward}
 // CHECK-NEXT: %[[D4:.*]] = nn.either %[[A4]], %[[R4]], %[[E4]] {nn.pass = #backward}
 // CHECK-NEXT: %[[G4:.*]] = nn.mul %[[G5]], %[[D4]]
-// CHECK-NEXT: %[[E2:.*]] = nn.exp %[[A1]] {nn.again{{.*}}nn.pass = #backward}
+// CHECK-NEXT: %[[E1:.*]] = nn.mul %[[X]], %[[W]] {nn.again{{.*}}nn.pass = #backward}
+// CHECK-NEXT: %[[B1:.*]] = nn.either %[[A1]], %[[E1]] {nn.pass = #backward}
+// CHECK-NEXT: %[[E2:.*]] = nn.exp %[[B1]] {nn.again{{.*}}nn.pass = #backward}
 // CHECK-NEXT: %[[C3:.*]] = nn.either %[[A2]], %[[E2]] {nn.pass = #backward}
 // CHECK-NEXT: %[[R3:.*]] = nn.tanh %[[C3]] {nn.again{{.*}}nn.pass = #backward}
 // CHECK-NEXT: %[[D3:.*]] = nn.either %[[A3]], %[[R3]], %[[E3]] {nn.pass = #backward}
 // CHECK-NEXT: %[[G3:.*]] = nn.mul %[[G4]], %[[D3]]
-// CHECK-NEXT: %[[E1:.*]] = nn.mul %[[X]], %[[W]] {nn.again{{.*}}nn.pass = #backward}
 // CHECK-NEXT: %[[C2:.*]] = nn.either %[[A1]], %[[E1]] {nn.pass = #backward}
 // CHECK-NEXT: %[[R2:.*]] = nn.exp %[[C2]] {nn.again{{.*}}nn.pass = #backward}
 // CHECK-NEXT: %[[D2:.*]] = nn.either %[[A2]], %[[R2]], %[[E2]] {nn.pass = #backward}

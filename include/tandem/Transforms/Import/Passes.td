@@ -89,6 +89,10 @@ def OfferRecomputationPass : Pass<"tandem-offer-recomputation", "::mlir::func::F
       that reads the segment's last value. It reads what was saved, or early
       clones of its segment.
 
+    Segments of one library call at most that stand in a row are grouped: within
+    a group, but for its last segment, early clones also read the early clone of
+    the segment before.
+
     What depends on no argument gets no clone, as it is made wherever it is
     wanted, nor does a single number. A view of an argument is cloned without a
     choice, and a reshape for each reader. Where operators have an `nn.id`, what
