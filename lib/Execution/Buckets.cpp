@@ -149,6 +149,8 @@ std::optional<BucketChoice> BucketSearch::run() {
       take(kFirstShare, largestFirst);
     if (tried.empty())
       return std::nullopt;
+    if (best.excess > best.held)
+      break;
     if (largestFirst && effort == BucketEffort::Little)
       break;
     walk(/*isSmaller=*/true, largestFirst);

@@ -32,6 +32,8 @@ struct BucketTrial {
   double seconds = 0;
   /// Of the rank that holds most, bytes over its limit; 0: it fits.
   int64_t excess = 0;
+  /// What two buckets, one after the other, take; B.
+  int64_t held = 0;
 };
 
 struct BucketChoice {
@@ -52,7 +54,8 @@ enum class BucketEffort { Little, Thorough };
 /// step is predicted to be shortest, in the order of gradients or the largest
 /// first; of about equal ones, and those that exceed memory, the smallest one.
 /// `weigh` fills in what a
-/// trial leads to; where it fails nothing is chosen. Ends once `ends` says so.
+/// trial leads to; where it fails nothing is chosen. Ends where a step does not
+/// fit whatever buckets hold, and once `ends` says so.
 std::optional<BucketChoice>
 chooseBucket(int64_t all, BucketEffort effort,
              llvm::function_ref<mlir::LogicalResult(BucketTrial &)> weigh,

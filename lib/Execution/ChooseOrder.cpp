@@ -23,15 +23,18 @@ FailureOr<SimulationReport> Compilation::simulate() {
   return std::move(*report);
 }
 
-/// Makes the Program of another order from the step in front of its actions.
-FailureOr<bool> Compilation::tryOrder(const orders::Order &order) {
+/// Makes other actions of the step in front of them.
+LogicalResult Compilation::outlineAgain() {
   module = unordered.step->clone();
   result.ir.resize(unordered.numIR);
-  pipe->order = "search"; // no name of a schedule
-  pipe->rows = orders::print(order);
   if (failed(outline()))
     return failure();
   keepIR("localize");
+  return success();
+}
+
+/// Makes their Program. False: it exceeds a limit.
+FailureOr<bool> Compilation::lowerAgain() {
   if (failed(runStages(findStage("localize") + 1)) || failed(emit()))
     return failure();
   FailureOr<std::string> excess = findExcess();
@@ -39,6 +42,13 @@ FailureOr<bool> Compilation::tryOrder(const orders::Order &order) {
     return failure();
   repeats.excess = std::move(*excess);
   return repeats.excess.empty();
+}
+
+/// Makes the Program of another order from the step in front of its actions.
+FailureOr<bool> Compilation::tryOrder(const orders::Order &order) {
+  pipe->order = "search"; // no name of a schedule
+  pipe->rows = orders::print(order);
+  return failed(outlineAgain()) ? FailureOr<bool>(failure()) : lowerAgain();
 }
 
 /// Keeps an order in mind if its Program, which fits, is predicted to be faster
@@ -192,7 +202,7 @@ FailureOr<bool> Compilation::searchOrder() {
     return failure();
   if (!*isMade)
     return planAnew(repeats.excess);
-  result.plan = replaceOrder(pipe->rows, result.plan);
+  result.plan = addPipe(*pipe, *module, repeats.plan);
   return true;
 }
 

@@ -198,7 +198,8 @@ LogicalResult Compilation::runPasses(const Stage &stage,
   if (pipe)
     addPassesBefore(manager, *pipe, stage.name, options.cluster);
   addStage(manager, stage, ofStages, exchange);
-  bool isOrdered = pipe && pipe->isSearched && stage.name == "localize";
+  bool isOrdered = pipe && (pipe->isSearched || hasMemoryLimit()) &&
+                   stage.name == "localize";
   if (pipe && !isOrdered)
     addPassesBehind(manager, *pipe, stage.name);
   if (isOrdered) {
@@ -253,7 +254,8 @@ LogicalResult Compilation::runPlan(const Stage &stage) {
   // Of the Program, whatever its plan is held to.
   if (repeats.limit > 0 && !pipe)
     setInteger(*module, spmd::kMemoryAttrName, repeats.limit);
-  result.plan = pipe ? addPipe(*pipe, *module, found.text) : found.text;
+  repeats.plan = std::move(found.text);
+  result.plan = pipe ? addPipe(*pipe, *module, repeats.plan) : repeats.plan;
   result.explanation = std::move(found.explanation);
   result.explanationJson = std::move(found.explanationJson);
   result.comparison = std::move(found.comparison);
@@ -423,6 +425,7 @@ LogicalResult Compilation::weighBucket(ModuleOp duplexed, BucketTrial &trial) {
     return failure();
   trial.seconds = report->seconds;
   trial.excess = countExcess(*emitted, *limits);
+  trial.held = countBuckets(emitted->program);
   return success();
 }
 
@@ -531,24 +534,24 @@ bool Compilation::make(std::string_view text, std::string_view name) {
   const Stage *first = from ? from + 1 : getStages().begin();
   if (failed(keepSource(first)))
     return false;
-  if (!complete(first)) {
+  if (!complete(compileFrom(first))) {
     if (recompute.lacksMemory)
       error += recompute.remedy;
     return false;
   }
   tryWithout();
+  trySplit();
   return true;
 }
 
 /// Plans again, with more that may be chosen of, until a Program fits.
-bool Compilation::complete(const Stage *first) {
-  for (FailureOr<bool> isDone = compileFrom(first); failed(isDone) || !*isDone;
-       isDone = compileFrom(first)) {
+bool Compilation::complete(FailureOr<bool> isDone) {
+  while (failed(isDone) || !*isDone) {
     if (failed(isDone) && !offerAgain()) {
       error = recompute.error.empty() ? error : recompute.error;
       return false;
     }
-    first = findStage(failed(isDone) ? "import" : "plan");
+    isDone = compileFrom(findStage(failed(isDone) ? "import" : "plan"));
   }
   return true;
 }

@@ -73,8 +73,9 @@ struct Repeats {
   /// What the Program before held, and by how much the plan's limit was lowered
   /// for this one; B.
   int64_t heldBefore = 0, lowered = 0;
-  /// Of the plan, in s.
+  /// Of the plan, in s, and its text without a pipeline.
   double cost = 0;
+  std::string plan;
   /// Of the smallest plan that was found where none fits, B.
   int64_t smallest = 0;
   /// How many pins were tried, and the error before the first one.
@@ -88,7 +89,7 @@ struct Repeats {
   int64_t sent = 0;
 };
 
-/// Of an order that is searched.
+/// Of a pipeline whose actions are made again.
 struct Unordered {
   /// The step in front of its actions.
   mlir::OwningOpRef<mlir::ModuleOp> step;
@@ -104,6 +105,15 @@ struct Unordered {
   /// Of the last search: what the actions alone take, and what no order takes
   /// less than.
   double cost = 0, bound = 0;
+};
+
+/// Of a pipeline under a limit.
+struct Joins {
+  bool isAllowed = true;
+  /// Of the Program without joined points: what it held, its limit and the peak
+  /// of its plan, B, and what is too much.
+  int64_t held = 0, limit = 0, peak = 0;
+  std::string excess;
 };
 
 /// One compilation.
@@ -160,6 +170,8 @@ private:
   void tellBucket();
   mlir::FailureOr<SimulationReport> simulate();
   mlir::FailureOr<bool> searchOrder();
+  mlir::LogicalResult outlineAgain();
+  mlir::FailureOr<bool> lowerAgain();
   mlir::FailureOr<bool> tryOrder(const orders::Order &order);
   void keepOrder(const orders::Order &order, llvm::StringRef name,
                  double seconds);
@@ -188,11 +200,15 @@ private:
   bool offerAgain();
   void offer(const std::string &remark);
   std::string withdraw();
-  bool complete(const Stage *first);
+  bool complete(mlir::FailureOr<bool> isDone);
   void tryWithout();
   mlir::ModuleOp getOtherOffer();
   void keepStep();
   mlir::FailureOr<bool> fits();
+  mlir::FailureOr<bool> joinPasses();
+  void trySplit();
+  void tryOther(llvm::function_ref<bool()> make);
+  double predictStep() const;
   mlir::FailureOr<bool> planLess();
   mlir::LogicalResult failTooLarge();
   void planAgain(int64_t limit);
@@ -229,6 +245,7 @@ private:
   Recompute recompute;
   Repeats repeats;
   Unordered unordered;
+  Joins joins;
   /// Whether the plan was all that was wanted.
   bool endsWithPlan = false;
   /// Of all searches together.

@@ -7,6 +7,7 @@
 
 #include "Compilation.h"
 #include "HostLimit.h"
+#include "PipeLines.h"
 #include "tandem/Dialect/SPMD/Host.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
 #include "tandem/Support/ByteSize.h"
@@ -114,6 +115,8 @@ void Compilation::offer(const std::string &remark) {
   recompute.other = nullptr;
   recompute.lacksMemory = recompute.isOfOther = false;
   repeats = Repeats();
+  if (pipe && options.planFile.empty())
+    pipe->joined.clear();
   ofStages.memory = getFirstLimit();
   result.ir.clear();
   result.remarks.clear();
@@ -140,25 +143,59 @@ bool Compilation::offerAgain() {
   return true;
 }
 
+/// Of a step: of its Program, or else of its plan, in s.
+double Compilation::predictStep() const {
+  if (result.bytes.empty())
+    return repeats.cost;
+  auto report = simulateProgram(result.bytes, options.cluster, {});
+  return report.ok() ? report->seconds : std::numeric_limits<double>::max();
+}
+
+/// Of two ways to fit a step into memory, the one whose Program is predicted to
+/// be faster; of equal ones the first.
+void Compilation::tryOther(llvm::function_ref<bool()> make) {
+  double seconds = predictStep();
+  CompiledProgram first = result;
+  std::optional<Pipe> ofFirst = pipe;
+  result.bytes.clear();
+  bool isMade = make();
+  error.clear();
+  bool isAlike = result.bytes.empty() == first.bytes.empty();
+  if (isMade && isAlike && predictStep() < seconds)
+    return;
+  first.seconds = result.seconds;
+  result = std::move(first);
+  pipe = std::move(ofFirst);
+}
+
 /// The search for a plan that may send values to the host finds another one,
-/// and not always a better one: the faster of both is taken.
+/// and not always a better one.
 void Compilation::tryWithout() {
   if (!recompute.mayWithdraw || !recompute.step || !ofStages.recompute ||
       isCancelled())
     return;
-  CompiledProgram sent = result;
-  double seconds = repeats.cost;
-  ofStages.pins = recompute.pins;
-  recompute.statePins.clear();
-  offer(
-      "plans that send values to the host are slower than what fits without: " +
-      withdraw());
-  bool isMade = complete(findStage("import"));
-  error.clear();
-  if (isMade && repeats.cost < seconds)
+  tryOther([&] {
+    ofStages.pins = recompute.pins;
+    recompute.statePins.clear();
+    offer("plans that send values to the host are slower than what fits "
+          "without: " +
+          withdraw());
+    return complete(compileFrom(findStage("import")));
+  });
+}
+
+/// Plans that hold less may be faster than joined passes.
+void Compilation::trySplit() {
+  if (!pipe || pipe->joined.empty() || joins.excess.empty() || isCancelled())
     return;
-  sent.seconds = result.seconds;
-  result = std::move(sent);
+  tryOther([&] {
+    joins.isAllowed = false;
+    pipe->joined.clear();
+    repeats.count = 0;
+    std::tie(repeats.held, repeats.limit, repeats.peak, repeats.excess) =
+        std::tie(joins.held, joins.limit, joins.peak, joins.excess);
+    return complete(planLess());
+  });
 }
 
 //===----------------------------------------------------------------------===//
@@ -234,11 +271,44 @@ FailureOr<bool> Compilation::fits() {
   if (failed(excess) || excess->empty())
     return failed(excess) ? FailureOr<bool>(failure()) : true;
   repeats.excess = std::move(*excess);
+  FailureOr<bool> isJoined = joinPasses();
+  if (failed(isJoined) || *isJoined)
+    return isJoined;
   if (pipe || repeats.step || options.memory >= 0)
     return planLess();
   module->emitWarning() << repeats.excess
                         << ", into which its plan fits: leave room with "
                            "'reserved' in the cluster file";
+  return true;
+}
+
+/// The points that are full run the backward pass of a microbatch as one
+/// action: then they hold little for gradients of parameters, and a gradient
+/// leaves later. True: so the Program fits.
+FailureOr<bool> Compilation::joinPasses() {
+  if (!pipe || !joins.isAllowed || !options.planFile.empty() || !unordered.step)
+    return false;
+  if (pipe->joined.empty())
+    joins = {true, repeats.held, repeats.limit, repeats.peak, repeats.excess};
+  FailureOr<std::vector<int64_t>> limits = getLimitsOfPipe();
+  if (failed(limits))
+    return failure();
+  auto join = [&] {
+    std::vector<int64_t> found = findJoinable(*module, program, *limits);
+    llvm::append_range(pipe->joined, found);
+    llvm::sort(pipe->joined);
+    return !found.empty();
+  };
+  FailureOr<bool> fits = false;
+  while (succeeded(fits) && !*fits && join())
+    fits = failed(outlineAgain()) ? FailureOr<bool>(failure()) : lowerAgain();
+  if (failed(fits) || !*fits)
+    return fits;
+  result.plan = addPipe(*pipe, *module, repeats.plan);
+  result.remarks.push_back("remark: " + joins.excess +
+                           ": the backward pass of a microbatch is one "
+                           "action on points " +
+                           printPoints(pipe->joined));
   return true;
 }
 

@@ -195,6 +195,7 @@ bool PipeTaker::takeLines() {
     options.sumPiece = lines->sumPiece;
   options.accumulate = std::max(options.accumulate, lines->accumulate);
   options.micro = lines->strands;
+  pipe.joined = lines->joined;
   options.mesh = lines->mesh;
   pipe.axis = lines->axis;
   for (const PipeLines::Section &section : lines->sections)
@@ -253,6 +254,10 @@ bool PipeTaker::checkLines() {
     return failAt("no section lies on point " + Twine(unused) + " of axis '" +
                   pipe.axis + "', expected at least one on each of " +
                   Twine(pipe.points));
+  for (int64_t point : lines->joined)
+    if (point >= pipe.points)
+      return failAt("joined has point " + Twine(point) + ", but axis '" +
+                    pipe.axis + "' has " + Twine(pipe.points));
   const orders::Schedule *named = orders::findSchedule(lines->order);
   std::string why;
   bool isMade =
@@ -598,8 +603,8 @@ void addPassesBehind(OpPassManager &manager, const Pipe &pipe,
         {pipe.axis, pipe.points, pipe.sections, pipe.mesh, pipe.order,
          pipe.rows, pipe.strands}));
   if (stage == "localize") {
-    manager.addPass(
-        createOutlineActionsPass({pipe.order, pipe.rows, pipe.strands}));
+    manager.addPass(createOutlineActionsPass(
+        {pipe.order, pipe.rows, llvm::to_vector(pipe.joined), pipe.strands}));
     manager.addPass(createNumberMovementsPass());
   }
 }
@@ -611,40 +616,19 @@ std::string addPipe(const Pipe &pipe, ModuleOp module, StringRef plan) {
   lines.rows = pipe.rows;
   lines.accumulate = pipe.accumulate;
   lines.strands = pipe.strands;
+  lines.joined = pipe.joined;
   lines.sumPiece = pipe.sumPiece;
   if (pipe.rows.empty())
     lines.order = pipe.order;
   auto step = module.lookupSymbol<func::FuncOp>("step");
   auto points =
       module->getAttrOfType<DenseI64ArrayAttr>(spmd::kSectionsAttrName);
-  if (!step || !points)
+  if (!step || !points || plan.empty())
     return plan.str();
   for (auto [names, point] :
        llvm::zip_equal(nameSections(step), points.asArrayRef()))
     lines.sections.push_back({point, llvm::join(names, ",")});
   return addPipeLines(plan, lines);
-}
-
-std::string replaceOrder(StringRef rows, StringRef plan) {
-  std::string text;
-  // More lines than there were.
-  int64_t added = StringRef(rows.rtrim('\n')).count('\n') + 1;
-  bool isListed = false;
-  for (StringRef line : llvm::split(plan.rtrim('\n'), '\n')) {
-    int64_t count = 0;
-    bool isEnd = line.consume_front("end ");
-    if (isEnd && !line.getAsInteger(10, count)) {
-      text += "end " + std::to_string(count + added) + "\n";
-    } else if (!line.starts_with("order ") && !line.starts_with("row ")) {
-      text += line.str() + "\n";
-    } else {
-      --added;
-      if (!std::exchange(isListed, true))
-        for (StringRef row : llvm::split(rows.rtrim('\n'), '\n'))
-          text += "row " + row.str() + "\n";
-    }
-  }
-  return text;
 }
 
 //===----------------------------------------------------------------------===//
@@ -744,6 +728,23 @@ std::vector<int64_t> getLimits(const Options &options, int64_t numRanks,
           std::to_string(limits.size()) + " devices, expected " +
           std::to_string(numRanks) + ", one for each rank";
   return {};
+}
+
+std::vector<int64_t> findJoinable(ModuleOp module, const rt::Program &program,
+                                  ArrayRef<int64_t> limits) {
+  auto isInput = [](sched::RunOp run) {
+    return run.isOfSection() && run.getAction().ends_with(".I");
+  };
+  std::set<int64_t> found;
+  for (auto [rank, limit] : llvm::enumerate(limits)) {
+    int64_t point = program.rankToProgram[rank]; // each point has one
+    auto function =
+        module.lookupSymbol<func::FuncOp>(("p" + Twine(point)).str());
+    if (rt::heldBytes(program, rank) > limit &&
+        llvm::any_of(function.getOps<sched::RunOp>(), isInput))
+      found.insert(point);
+  }
+  return {found.begin(), found.end()};
 }
 
 std::string describeExcess(ModuleOp module, const rt::Program &program,

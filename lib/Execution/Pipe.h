@@ -39,6 +39,9 @@ struct Pipe {
   bool isSearched = false;
   /// Microbatches of the order, and on how many of the step each action works.
   int64_t accumulate = 1, strands = 1;
+  /// Points that run the backward pass of a microbatch as one action: so they
+  /// hold nothing of it for W.
+  std::vector<int64_t> joined = {};
   /// Bytes of a piece of a section's sum of gradients; 0: whole sums, -1: not
   /// given.
   int64_t sumPiece = -1;
@@ -80,8 +83,11 @@ std::string describeExcess(mlir::ModuleOp module, const rt::Program &program,
                            llvm::ArrayRef<int64_t> limits, int64_t &held,
                            int64_t &limit);
 
-/// The text of the plan of a pipeline, with the order `rows`.
-std::string replaceOrder(llvm::StringRef rows, llvm::StringRef plan);
+/// The points that run I and W apart, and whose ranks exceed their limits.
+/// `program` is what was made of `module`.
+std::vector<int64_t> findJoinable(mlir::ModuleOp module,
+                                  const rt::Program &program,
+                                  llvm::ArrayRef<int64_t> limits);
 
 /// Whether the stage runs on each action alone.
 bool isOfActions(llvm::StringRef stage);

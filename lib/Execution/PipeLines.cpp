@@ -20,7 +20,7 @@ namespace tandem {
 
 /// The words that begin a line behind `pipeline`.
 static constexpr StringRef kPipeWords[] = {
-    "section", "order", "row", "accumulate", "strands", "sum-piece"};
+    "section", "order", "row", "accumulate", "strands", "joined", "sum-piece"};
 
 namespace {
 class LineReader {
@@ -40,6 +40,7 @@ private:
   bool readSection(StringRef rest);
   bool readOrder(StringRef word, StringRef rest);
   bool readNumber(StringRef word, StringRef rest, int64_t &number);
+  bool readJoined(StringRef rest);
   bool readSumPiece(StringRef rest);
 
   StringRef path;
@@ -106,6 +107,14 @@ bool LineReader::readNumber(StringRef word, StringRef rest, int64_t &number) {
   return fail(word + " is '" + rest + "', expected the number of microbatches");
 }
 
+bool LineReader::readJoined(StringRef rest) {
+  for (StringRef point : llvm::split(rest, ','))
+    if (point.trim().getAsInteger(10, lines.joined.emplace_back()) ||
+        lines.joined.back() < 0)
+      return fail("joined is '" + rest + "', expected points, such as '0,2'");
+  return true;
+}
+
 bool LineReader::readSumPiece(StringRef rest) {
   auto bytes = parseByteSize(rest.str());
   lines.sumPiece = bytes.value_or(-1);
@@ -126,6 +135,8 @@ bool LineReader::readLine(StringRef word, StringRef rest) {
     return readNumber(word, rest, lines.accumulate);
   if (word == "strands")
     return readNumber(word, rest, lines.strands);
+  if (word == "joined")
+    return readJoined(rest);
   if (word == "sum-piece")
     return readSumPiece(rest);
   return word == "section" ? readSection(rest) : readOrder(word, rest);
@@ -174,6 +185,13 @@ static std::string addBehind(StringRef plan, StringRef word, StringRef lines) {
       .str();
 }
 
+std::string printPoints(llvm::ArrayRef<int64_t> points) {
+  return llvm::join(
+      llvm::map_range(points,
+                      [](int64_t point) { return std::to_string(point); }),
+      ",");
+}
+
 std::string addPipeLines(StringRef plan, const PipeLines &lines) {
   std::string added = "pipeline " + lines.axis + " " + lines.mesh + "\n";
   for (size_t i = 0; i < lines.sections.size(); ++i)
@@ -189,6 +207,8 @@ std::string addPipeLines(StringRef plan, const PipeLines &lines) {
   added += "accumulate " + std::to_string(lines.accumulate) + "\n";
   if (lines.strands > 1)
     added += "strands " + std::to_string(lines.strands) + "\n";
+  if (!lines.joined.empty())
+    added += "joined " + printPoints(lines.joined) + "\n";
   std::string whole = addBehind(plan, "micro", added);
   return lines.sumPiece < 0 ? whole : addSumPiece(whole, lines.sumPiece);
 }

@@ -15,14 +15,16 @@
 //
 // The file of an order is written as a line `row 0F0,0F1,...` for each point,
 // in place of `order`. A line `strands 2` says that each action of the order
-// works on two microbatches, and `sum-piece 500000` in pieces of how many bytes
-// gradients of a section are summed.
+// works on two microbatches, `joined 0,2` that points 0 and 2 run the backward
+// pass of a microbatch as one action, and `sum-piece 500000` in pieces of how
+// many bytes gradients of a section are summed.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef TANDEM_LIB_EXECUTION_PIPELINES_H
 #define TANDEM_LIB_EXECUTION_PIPELINES_H
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 #include <optional>
 #include <string>
@@ -48,6 +50,8 @@ struct PipeLines {
   int64_t accumulate = 0;
   /// On how many of the step each action works.
   int64_t strands = 1;
+  /// Points.
+  std::vector<int64_t> joined = {};
   /// Bytes; 0: whole sums, -1: the file does not say it.
   int64_t sumPiece = -1;
   bool operator==(const PipeLines &) const = default;
@@ -61,6 +65,9 @@ std::optional<PipeLines> readPipeLines(const std::string &path,
 /// The text of a plan file with a line `sum-piece`; it has those of its
 /// pipeline, and none of sums.
 std::string addSumPiece(llvm::StringRef plan, int64_t bytes);
+
+/// `0,2`.
+std::string printPoints(llvm::ArrayRef<int64_t> points);
 
 /// The text of a plan file with the lines of its pipeline.
 std::string addPipeLines(llvm::StringRef plan, const PipeLines &lines);

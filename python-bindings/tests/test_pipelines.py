@@ -256,14 +256,18 @@ def test_zero_2_in_pieces():
     assert "2S reduce_scatter 4/4" in names and "0S reduce_scatter" in names
 
 
-def wide():
+def wide(layers=4):
     """Its activations take most, and can be made again."""
     torch.manual_seed(2)
     layers = [
         torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.GELU(), torch.nn.Linear(32, 8))
-        for _ in range(4)
+        for _ in range(layers)
     ]
     return torch.nn.Sequential(*layers).double()
+
+
+def count_held(step):
+    return max(map(step.program.held_bytes, range(step.program.num_ranks)))
 
 
 @pytest.mark.parametrize("options", [{"search": "tandem"}, {}])
@@ -271,9 +275,6 @@ def test_points_fit_into_their_memory(options):
     """By plans that make values again."""
     options = dict(options, mesh={"pipe": 2}, accumulate=4)
     data = batches(rows=512)
-
-    def count_held(step):
-        return max(map(step.program.held_bytes, range(2)))
 
     held = count_held(compile_step(masked_loss, data[0], wide, **options))
     limit = int(0.9 * held)
@@ -286,14 +287,98 @@ def test_a_full_point_holds_no_more_for_its_sends():
     options = dict(mesh={"pipe": 2}, accumulate=4)
     data = batches(rows=512)
 
-    def count_held(step):
-        return max(map(step.program.held_bytes, range(2)))
-
     free = compile_step(masked_loss, data[0], wide, memory="1GB", **options)
     limit = count_held(free) - 1
     step = assert_equals_eager(masked_loss, data, wide, memory=limit, **options)
     assert count_held(step) <= limit
     assert step.compiled.plan == free.compiled.plan
+
+
+def join_points(step, points, path):
+    """The plan of a step, whose points run the backward pass of a microbatch as one action."""
+    *lines, end = step.compiled.plan.splitlines()
+    lines.insert(lines.index("accumulate 4") + 1, f"joined {points}")
+    path.write_text("\n".join([*lines, f"end {int(end.split()[1]) + 1}", ""]))
+    return str(path)
+
+
+class Branches(torch.nn.Module):
+    """Its first section makes two values for the last one."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = (
+            torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.Tanh(), torch.nn.Linear(32, 8))
+            for _ in range(2)
+        )
+        self.last = torch.nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.last(self.first(x)) * self.second(x)
+
+
+def branches():
+    torch.manual_seed(3)
+    return Branches().double()
+
+
+def test_a_full_point_sends_all_of_an_action_before_it_waits():
+    data = batches(rows=512)
+    options = dict(mesh={"pipe": 2}, accumulate=4, sections=[["first", "second"], ["last"]])
+    free = compile_step(masked_loss, data[0], branches, memory="1GB", **options)
+    limit = count_held(free) - 1
+    step = assert_equals_eager(masked_loss, data, branches, memory=limit, **options)
+    commands = step.program.rank_programs[0].commands
+    sends = [i for i, command in enumerate(commands) if command.name == "send"]
+    compute = commands[0].queue
+    waits = {i for i, c in enumerate(commands) if c.kind == "wait_event" and c.queue == compute}
+    assert not any(waits & set(range(*pair)) for pair in zip(sends[::2], sends[1::2], strict=True))
+    assert any({last + 2, last + 3} <= waits for last in sends[1::2])
+
+
+# The last point holds most.
+UNEVEN = [["0"], ["1", "2", "3"]]
+
+
+@pytest.mark.parametrize("order", ["1f1b", "zb-h1", "gpipe"])
+def test_full_points_join_backward_passes(order, tmp_path):
+    """Those that are full alone: a joined pass holds less, and its gradient leaves later."""
+    data = batches(rows=512)
+    options = dict(mesh={"pipe": 2}, accumulate=4)
+    free = compile_step(masked_loss, data[0], wide, sections=UNEVEN, order=order, **options)
+    plan = join_points(free, "1", tmp_path / "plan.txt")
+    joined = compile_step(masked_loss, data[0], wide, plan=plan, **options)
+    limit = count_held(joined)
+    assert limit < free.program.held_bytes(1)
+    options |= dict(sections=UNEVEN, order=order)
+    step = assert_equals_eager(masked_loss, data, wide, memory=limit, **options)
+    assert "\njoined 1\n" in step.compiled.plan
+    assert step.bytes == joined.bytes
+
+
+def test_the_faster_of_two_ways_into_memory_is_taken():
+    """Where gradients that leave later cost more than values that are made again."""
+    data = batches(rows=512)
+    make = functools.partial(wide, 8)
+    options = dict(mesh={"pipe": 4}, accumulate=4, sections=4, order="zb-h1")
+    held = count_held(compile_step(masked_loss, data[0], make, **options))
+    for share, joined in ((0.97, False), (0.95, True)):
+        step = compile_step(masked_loss, data[0], make, memory=int(share * held), **options)
+        assert ("\njoined " in step.compiled.plan) == joined
+        assert ("again" in step.compiled.plan) != joined
+        assert count_held(step) <= share * held
+
+
+def test_joined_points_of_a_plan_exist(tmp_path):
+    options, data = dict(mesh={"pipe": 2}, accumulate=4), batches()
+    free = compile_step(masked_loss, data[0], **options)
+    for points, message in (
+        ("0,2", "joined has point 2, but axis 'pipe' has 2"),
+        ("a", "joined is 'a', expected points, such as '0,2'"),
+    ):
+        plan = join_points(free, points, tmp_path / "plan.txt")
+        with pytest.raises(CompileError, match=message):
+            compile_step(masked_loss, data[0], plan=plan, **options)
 
 
 def test_an_order_places_sections(tmp_path):

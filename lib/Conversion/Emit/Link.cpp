@@ -266,7 +266,6 @@ void PointLinker::sendToPoint(sched::SendOp op) {
   builder.send(info, transfer, buffers.get(value));
   sent.push_back({numRuns + int64_t(unfinished.size()) + buffers.getRuns(op),
                   builder.recordEvent(queue)});
-  waitForSends();
 }
 
 /// Where the run began beside which `op` takes what comes from elsewhere.
@@ -317,7 +316,6 @@ void PointLinker::sendToHost(sched::ToHostOp op) {
   sentToHost[op.getCopy()] = event;
   sent.push_back(
       {numRuns + int64_t(unfinished.size()) + buffers.getRuns(op), event});
-  waitForSends();
 }
 
 void PointLinker::fetch(sched::FromHostOp op) {
@@ -328,13 +326,21 @@ void PointLinker::fetch(sched::FromHostOp op) {
       copyBeside(op.getValue(), op.getCopy(), queue, "from_host");
 }
 
-/// To another point or to the host.
+static bool isSend(Operation *op) {
+  return isa<sched::SendOp, sched::ToHostOp>(op);
+}
+
+/// To another point or to the host. What leaves together waits for no part of
+/// it.
 void PointLinker::send(Operation *op) {
   if (!listed.insert(op).second)
     return;
   if (auto copy = dyn_cast<sched::ToHostOp>(op))
-    return sendToHost(copy);
-  sendToPoint(cast<sched::SendOp>(op));
+    sendToHost(copy);
+  else
+    sendToPoint(cast<sched::SendOp>(op));
+  if (!isSend(op->getNextNode()))
+    waitForSends();
 }
 
 void PointLinker::fill(sched::ZerosOp op) {
@@ -572,7 +578,7 @@ getSends(Operation *op, const llvm::DenseSet<Operation *> &group) {
   while (group.contains(op))
     op = op->getNextNode();
   SmallVector<Operation *> sends;
-  for (; isa<sched::SendOp, sched::ToHostOp>(op); op = op->getNextNode())
+  for (; isSend(op); op = op->getNextNode())
     sends.push_back(op);
   return sends;
 }

@@ -8,9 +8,10 @@
 // What is in a section, in the last loop, is in an action of the section: F is
 // the forward pass, FA adds what the forward passes of all microbatches sum up,
 // I is what the gradients depend on that leave the section, and W the rest of
-// the backward pass. S sums the section's gradients over other devices, once,
-// behind its last W. All else is in an action of its point and segment, which
-// all points have: what is in no section runs on each of them.
+// the backward pass, or of joined points all of it. S sums the section's
+// gradients over other devices, once, behind its last W. All else is in an
+// action of its point and segment, which all points have: what is in no section
+// runs on each of them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -60,9 +61,10 @@ Value Action::getOwn(Value value) const {
              : value;
 }
 
-Actions::Actions(func::FuncOp step, MeshAttr mesh, unsigned axis)
+Actions::Actions(func::FuncOp step, MeshAttr mesh, unsigned axis,
+                 ArrayRef<int64_t> joined)
     : step(step), block(step.getBody().front()), mesh(mesh), axis(axis),
-      segments(getSegments(block)) {
+      joined(joined), segments(getSegments(block)) {
   bool hasLoops = llvm::any_of(
       block, [](Operation &op) { return getLoop(&op).has_value(); });
   // One microbatch: what is before the update is the only iteration.
@@ -111,13 +113,19 @@ void Actions::splitLast() {
   }
 }
 
+bool Actions::isJoined(int64_t section) const {
+  auto points =
+      step->getParentOp()->getAttrOfType<DenseI64ArrayAttr>(kSectionsAttrName);
+  return points && llvm::is_contained(joined, points[section]);
+}
+
 /// A gradient leaves a section by a transfer of the last loop, or to another
 /// section of the point.
 void Actions::findLeaving() {
   for (Operation &op : llvm::reverse(block)) {
     auto section = getInteger(&op, kSectionAttrName);
     if (segments.lookup(&op) != lastLoop || !section || isCarried(&op) ||
-        !isBackward(&op))
+        !isBackward(&op) || isJoined(*section))
       continue;
     auto leads = [&](Operation *user) {
       auto other = getInteger(user, kSectionAttrName);

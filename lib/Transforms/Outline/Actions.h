@@ -63,7 +63,9 @@ void keepWhole(mlir::func::FuncOp step, spmd::MeshAttr mesh, unsigned axis);
 /// The actions of a localized step.
 class Actions {
 public:
-  Actions(mlir::func::FuncOp step, spmd::MeshAttr mesh, unsigned axis);
+  /// `joined`: points whose whole backward pass is in W.
+  Actions(mlir::func::FuncOp step, spmd::MeshAttr mesh, unsigned axis,
+          llvm::ArrayRef<int64_t> joined = {});
   mlir::LogicalResult find();
 
   /// The point that alone has `value`; -1: all points.
@@ -73,6 +75,7 @@ public:
   /// Whether `op` gives a value to other points, to loops or to the host, or
   /// takes it from there: it is in no action.
   bool isBoundary(mlir::Operation *op) const;
+  bool isJoined(int64_t section) const;
   /// Of section, letter, loop; null if there is none. The last loop has F, FA,
   /// I and W, and S behind them, others F and B.
   Action *findOf(int64_t section, llvm::StringRef letter, int64_t segment);
@@ -112,6 +115,7 @@ private:
   mlir::Block &block;
   spmd::MeshAttr mesh;
   unsigned axis;
+  llvm::ArrayRef<int64_t> joined;
   llvm::DenseMap<mlir::Operation *, int64_t> segments;
   /// Of backward passes: what gradients that leave the section depend on.
   llvm::DenseSet<mlir::Operation *> leaving;

@@ -192,8 +192,10 @@ void PointsWriter::listWeights(int64_t point, const orders::Action &entry) {
     points[point].sums.push_back({sum, -1});
 }
 
-/// B is I and then W, so that the gradient leaves before W runs.
+/// B is I and then W, so that the gradient leaves before W runs. Of a joined
+/// point W is all of it, and runs where I would.
 void PointsWriter::list(int64_t point, const orders::Action &entry) {
+  bool isJoined = actions.isJoined(entry.section);
   auto add = [&](StringRef letter) {
     if (Action *own =
             actions.findOf(entry.section, letter, actions.getLastLoop()))
@@ -204,12 +206,12 @@ void PointsWriter::list(int64_t point, const orders::Action &entry) {
     add("F");
     return listInTurn(point, entry, "FA");
   case orders::ActionKind::BackwardInput:
-    return add("I");
+    return isJoined ? listWeights(point, entry) : add("I");
   case orders::ActionKind::Backward:
     add("I");
     return listWeights(point, entry);
   case orders::ActionKind::BackwardWeight:
-    return listWeights(point, entry);
+    return isJoined ? void() : listWeights(point, entry);
   }
 }
 
@@ -672,7 +674,7 @@ LogicalResult OutlineActionsPass::run() {
   keepWhole(step, mesh, *axis);
   if (orders::runsForwardFirst(*made))
     reuseEarlierLoops(step, mesh, *axis);
-  Actions actions(step, mesh, *axis);
+  Actions actions(step, mesh, *axis, *joined);
   if (failed(actions.find()))
     return failure();
   for (const auto &[name, action] : actions.byName)

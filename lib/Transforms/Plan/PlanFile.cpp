@@ -22,8 +22,8 @@ using namespace tandem::plan;
 static constexpr llvm::StringLiteral kHeader = "tandem-plan 3";
 /// Lines of what the plan is inside of. The compiler reads them before it.
 static constexpr llvm::StringLiteral kOfPipelines[] = {
-    "pipeline",   "section", "order",    "row",
-    "accumulate", "strands", "sum-piece"};
+    "pipeline",   "section", "order",  "row",
+    "accumulate", "strands", "joined", "sum-piece"};
 
 //===----------------------------------------------------------------------===//
 // What lines are about

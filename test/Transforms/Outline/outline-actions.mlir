@@ -11,6 +11,7 @@
 // RUN: tandem-opt %t.mlir --tandem-outline-actions=order=%t.groups.csv | FileCheck %s --check-prefix=GROUPS
 // RUN: printf '0F0,(0F1;0B0)OVERLAP_F_B,0B1\n(1F0;1B0)OVERLAP_F_B,1F1,1B1\n' > %t.falls.csv
 // RUN: tandem-opt %t.mlir --tandem-outline-actions=order=%t.falls.csv | FileCheck %s --check-prefix=FALLS
+// RUN: tandem-opt %t.mlir --tandem-outline-actions="order=%t.turns.csv joined=1" | FileCheck %s --check-prefix=JOINED
 // RUN: printf '0F0,0B0,0F1,0B1\n1F1,1F0,1B0,1B1\n' > %t.waits.csv
 // RUN: not tandem-opt %t.mlir --tandem-outline-actions=order=%t.waits.csv 2>&1 | FileCheck %s --check-prefix=WAITS
 // RUN: printf '0F0,0F1,0B0\n1F0,1F1,1B0,1B1\n' > %t.missing.csv
@@ -47,6 +48,16 @@
 // CHECK: %[[SUM:.*]] = sched.run @s0.W microbatch 0({{.*}}%[[ZERO]])
 // CHECK: sched.run @s0.W microbatch 1({{.*}}%[[SUM]])
 // CHECK: sched.give
+
+// W of a joined point is the whole backward pass, and runs where I would, in its turn.
+// JOINED-NOT: module @s1.I
+// JOINED: func.func @p1(
+// JOINED: sched.run @s1.F microbatch 0
+// JOINED-NEXT: sched.zeros
+// JOINED-NEXT: %[[SUMS:.*]]:2 = sched.run @s1.W microbatch 0
+// JOINED-NEXT: sched.send %[[SUMS]]#0
+// JOINED-NEXT: sched.run @s1.W microbatch 1
+// JOINED-NEXT: sched.send
 
 // A group begins when all that its strands read is there, and sends when all have run.
 // GROUPS: func.func @p0(

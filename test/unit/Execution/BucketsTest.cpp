@@ -19,6 +19,8 @@ namespace {
 struct Steps {
   std::map<int64_t, double> seconds;
   int64_t room = kAll;
+  /// What no bucket changes.
+  int64_t others = 0;
   std::map<int64_t, unsigned> numTried;
 
   BucketTrial choose(BucketEffort effort = BucketEffort::Thorough) {
@@ -29,7 +31,8 @@ struct Steps {
           auto known = seconds.find(trial.bytes);
           trial.seconds = (known == seconds.end() ? 2 : known->second) +
                           (trial.largestFirst ? 0.5 : 0);
-          trial.excess = std::max<int64_t>(0, trial.bytes - room);
+          trial.held = 2 * trial.bytes;
+          trial.excess = std::max<int64_t>(0, others + trial.bytes - room);
           return mlir::success();
         },
         [] { return false; });
@@ -76,6 +79,13 @@ TEST(Buckets, TakesTheSmallestWhereNoneFits) {
   BucketTrial best = steps.choose();
   EXPECT_EQ(best.bytes, 1);
   EXPECT_EQ(best.excess, 1);
+}
+
+/// Whatever is tried, the step is planned again.
+TEST(Buckets, EndsWhereAllElseIsTooLarge) {
+  Steps steps{{{32, 1}, {16, 0.5}}, /*room=*/0, /*others=*/100};
+  EXPECT_EQ(steps.choose().bytes, 32);
+  EXPECT_EQ(steps.numTried.size(), 1u);
 }
 
 TEST(Buckets, TakesWhatFits) {

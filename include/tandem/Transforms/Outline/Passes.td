@@ -23,7 +23,7 @@ def OutlineActionsPass : Pass<"tandem-outline-actions", "::mlir::ModuleOp"> {
     | `@s0.F` | the forward pass of section 0 |
     | `@s0.FA` | adds what forward passes sum up over microbatches, as the loss |
     | `@s0.I` | what the gradients depend on that leave section 0 |
-    | `@s0.W` | the rest of the backward pass |
+    | `@s0.W` | the rest of the backward pass; on points in `joined` all of it |
     | `@s0.S` | sums the gradients of section 0 over other devices, once, behind the last W |
     | `@s0.F.1`, `@s0.B.1` | what is in a loop before the last one, which is segment 1 |
     | `@p0.2` | what point 0 runs once, or in a loop before the last one: by its segment |
@@ -48,6 +48,7 @@ def OutlineActionsPass : Pass<"tandem-outline-actions", "::mlir::ModuleOp"> {
   let options = [
     Option<"order", "order", "std::string", "\"1f1b\"", "gpipe, 1f1b, or the file of an order">,
     Option<"rows", "rows", "std::string", "", "The text of the file, if it is read already">,
+    ListOption<"joined", "joined", "int64_t", "Points whose backward pass of a microbatch is one action">,
     Option<"strands", "strands", "int64_t", "1", "Microbatches of each action of the order">,
   ];
   let dependentDialects = ["::tandem::sched::SchedDialect"];
