@@ -42,9 +42,6 @@ static constexpr double kLeastTime = 1e-6;
 /// Searches a problem of its own.
 static constexpr llvm::StringLiteral kHidup = "hidup";
 
-/// Pins under which the search begins again where it finds nothing that fits.
-static constexpr llvm::StringLiteral kSourcePins[] = {"*:again", "*:host"};
-
 using Clock = std::chrono::steady_clock;
 
 namespace {
@@ -70,8 +67,6 @@ private:
   FailureOr<cost::Plan> find();
   FailureOr<cost::Plan> findHidup(const search::SearchOptions &ofSearch);
   search::SearchResult chooseSources(const cost::Plan &preset);
-  std::optional<cost::Plan> findPinned(StringRef pin);
-  void fitSources(search::SearchResult &result);
   void fitPresets();
   std::optional<cost::Plan> complete(cost::Plan plan) const;
   /// A plan that takes sums of the forward pass, and what it costs.
@@ -260,8 +255,6 @@ FailureOr<cost::Plan> Planner::find() {
                        << "', expected tandem, hidup, ilp, exhaustive or "
                           "presets";
   search::SearchResult result = search();
-  if (name == "tandem")
-    fitSources(result);
   const cost::SearchProblem &problem = extraction->problem;
   options.exchange.result->lacksMemory |= result.lacksMemory;
   options.exchange.result->smallestPeak = result.smallestPeak;
@@ -386,49 +379,6 @@ search::SearchResult Planner::chooseSources(const cost::Plan &preset) {
       plan->reset();
   }
   return result;
-}
-
-/// The plan of a search in which a pin leaves fewer sources, as one of the
-/// problem at hand; it may not fit. Nothing where the pin or the search has
-/// none.
-std::optional<cost::Plan> Planner::findPinned(StringRef pin) {
-  ScopedDiagnosticHandler silent(graph.mesh.getContext(),
-                                 [](Diagnostic &) { return success(); });
-  std::optional<StepGraph> pinned = tryPins(graph, pin);
-  FailureOr<cost::Cluster> cluster = getCluster(graph, options.cluster);
-  if (!pinned || failed(cluster))
-    return std::nullopt;
-  auto fewer = extractProblem(*pinned, *cluster);
-  if (failed(fewer))
-    return std::nullopt;
-  (*fewer)->problem.memoryLimit = extraction->problem.memoryLimit;
-  starts.clear();
-  std::swap(graph, *pinned);
-  std::swap(extraction, *fewer);
-  search::SearchResult found = search();
-  std::swap(graph, *pinned);
-  std::swap(extraction, *fewer);
-  std::optional<cost::Plan> plan = found.plan ? found.plan : found.smallest;
-  return plan ? toWhole(extraction->problem, (*fewer)->problem, *plan)
-              : std::nullopt;
-}
-
-/// A search that changes one source after the other may find nothing that fits
-/// although plans do that make all again, or send all to the host. Of such a
-/// plan it gives back what need not be.
-void Planner::fitSources(search::SearchResult &result) {
-  for (StringRef pin : kSourcePins) {
-    bool isOfUse = !result.plan && result.lacksMemory && !result.isInfeasible &&
-                   graph.hasChoices() && !isOver();
-    std::optional<cost::Plan> found =
-        isOfUse ? findPinned(pin) : std::optional<cost::Plan>();
-    if (!found)
-      continue;
-    search::SearchResult fitted = chooseSources(*found);
-    fitted.isInfeasible = false;
-    if (fitted.plan || fitted.smallestPeak < result.smallestPeak)
-      result = std::move(fitted);
-  }
 }
 
 /// Chooses sources for the presets among the starts that do not fit.

@@ -270,26 +270,6 @@ tandem::plan::saveAll(const cost::SearchProblem &problem,
   return saved;
 }
 
-std::optional<cost::Plan>
-tandem::plan::toWhole(const cost::SearchProblem &whole,
-                      const cost::SearchProblem &fewer, cost::Plan plan) {
-  if (whole.operators.size() != fewer.operators.size())
-    return std::nullopt;
-  for (auto [index, chosen] : llvm::enumerate(plan.signatures)) {
-    const cost::SignatureSet &all = whole.getSignatures(index);
-    auto it = llvm::find(all, fewer.getSignatures(index)[chosen]);
-    if (it == all.end())
-      return std::nullopt;
-    chosen = it - all.begin();
-  }
-  plan.lowerBound = 0;
-  plan.isOptimal = false;
-  std::string error;
-  if (!cost::derive(whole, plan, error, cost::LimitUse::Ignore))
-    return std::nullopt;
-  return plan;
-}
-
 std::vector<cost::Plan> tandem::plan::findPresetPlans(
     const StepGraph &graph, const Extraction &extraction, bool isInOneStrand) {
   std::vector<cost::Plan> presets;

@@ -73,12 +73,6 @@ std::optional<cost::SearchProblem>
 saveAll(const cost::SearchProblem &problem,
         std::vector<std::vector<unsigned>> &origins);
 
-/// The plan of a problem with `fewer` signatures in the whole one. Nothing
-/// where that has other ones.
-std::optional<cost::Plan> toWhole(const cost::SearchProblem &whole,
-                                  const cost::SearchProblem &fewer,
-                                  cost::Plan plan);
-
 /// The cheapest of the presets that fit in memory.
 search::SearchResult takeCheapest(const cost::SearchProblem &problem,
                                   std::vector<cost::Plan> presets);
