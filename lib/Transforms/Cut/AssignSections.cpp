@@ -271,11 +271,19 @@ void SectionFinder::findUpdates() {
 // The backward pass
 //===----------------------------------------------------------------------===//
 
+/// What is kept, of `value`: of a choice the value that all others stand for.
+static Value skipChoices(Value value) {
+  value = skipViews(value);
+  while (auto either = value.getDefiningOp<nn::EitherOp>())
+    value = skipViews(either.getSources().front());
+  return value;
+}
+
 /// The last section whose parameters or kept values `op` reads.
 int64_t SectionFinder::getKept(Operation &op) const {
   int64_t section = kNone;
   for (Value operand : op.getOperands()) {
-    Value kept = skipViews(operand);
+    Value kept = skipChoices(operand);
     Operation *maker = kept.getDefiningOp();
     if (!maker || isForward(*maker))
       section = std::max(section, get(kept));
