@@ -68,6 +68,9 @@ double DescentPrices::getChange(double bytes, Form from, Form to,
                                 Wanter wanter) const {
   if (from == to || to == kAbsent)
     return 0;
+  // What lies on the host has no bytes, and keeps its form.
+  if (bytes == 0)
+    return kImpossible;
   return isTime ? getTimeChange(bytes, from, to, wanter)
                 : getSpaceChange(bytes, from, to, wanter);
 }

@@ -4,6 +4,7 @@ import re
 
 import pytest
 import tandem
+import torch
 from conftest import ROOT
 from tandem.errors import CompileError
 from test_checkpointed import Gpt, adam, batches, check_training, loss_fn, plain
@@ -33,6 +34,41 @@ def test_pins_send_values_to_the_host(way):
     assert sent_by(step) > 0 and sent_by(free) == 0
     assert step.program.pinned_bytes(0) > 0 == free.program.pinned_bytes(0)
     assert step.program.held_bytes(0) < free.program.held_bytes(0)
+
+
+class Experts(torch.nn.Module):
+    """Four experts that see every token, behind a norm and a residual."""
+
+    def __init__(self):
+        super().__init__()
+        self.before, self.norm = torch.nn.Linear(8, 8), torch.nn.LayerNorm(8)
+        self.gate = torch.nn.Linear(8, 4)
+        self.up = torch.nn.Parameter(torch.randn(4, 8, 16))
+        self.down = torch.nn.Parameter(torch.randn(4, 16, 8))
+
+    def forward(self, x):
+        x = self.before(x)
+        hidden = self.norm(x)
+        shares = self.gate(hidden).softmax(-1)
+        hidden = torch.nn.functional.silu(torch.einsum("btw,ewf->btef", hidden, self.up))
+        return x + (torch.einsum("btef,efw->btew", hidden, self.down) * shares[..., None]).sum(2)
+
+
+def squares(model, x):
+    return model(x).square().mean()
+
+
+def test_a_form_changes_on_the_device_not_on_the_host():
+    torch.manual_seed(0)
+    several = [torch.randn(8, 4, 8, dtype=torch.float64) for _ in range(3)]
+    check_training(
+        Experts().double(),
+        squares,
+        several,
+        mesh="data=2",
+        plan="expert-parallel",
+        pins=[tandem.pin("*", "host")],
+    )
 
 
 def test_copies_are_on_queues_of_their_own():
