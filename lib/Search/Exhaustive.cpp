@@ -65,8 +65,16 @@ private:
 
 } // namespace
 
+/// Whether there is one rank and one strand, so that stages change nothing.
+static bool isUndivided(const SearchProblem &problem) {
+  return !getRules(problem.accounting).hasStagePasses() &&
+         std::all_of(problem.axes.begin(), problem.axes.end(),
+                     [](const Axis &axis) { return axis.size == 1; });
+}
+
 static std::vector<Boundary> getBoundaries(const SearchProblem &problem) {
   const AccountingRules &rules = getRules(problem.accounting);
+  bool mayCut = !isUndivided(problem);
   std::vector<Boundary> boundaries;
   // A stage of arguments alone is an empty step, which changes nothing.
   int previous = -1;
@@ -78,7 +86,8 @@ static std::vector<Boundary> getBoundaries(const SearchProblem &problem) {
       bool isForced = rules.separatesUpdates &&
                       (info.pass == Pass::Update) !=
                           (problem.operators[previous].pass == Pass::Update);
-      boundaries.push_back({op, isForced});
+      if (isForced || mayCut)
+        boundaries.push_back({op, isForced});
     }
     previous = op;
   }

@@ -13,7 +13,9 @@
 //
 //  * accounting `tandem`: cuts beside arguments, which exist before the first
 //    stage, so that a stage of arguments alone would be an empty step;
-//  * copies kept for a pass that changes no layout of their tensor.
+//  * copies kept for a pass that changes no layout of their tensor;
+//  * accounting `tandem`, on one rank with one strand: cuts, since nothing is
+//    sent or waits.
 //
 //===----------------------------------------------------------------------===//
 

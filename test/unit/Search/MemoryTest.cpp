@@ -367,7 +367,7 @@ TEST(MemoryTest, aChainMakesAgainWhatPaysLeast) {
   for (auto [limit, seconds] : std::map<int64_t, double>{
            {371, 48}, {370, 49}, {270, 52}, {225, 55}, {220, 0}}) {
     problem.memoryLimit = limit;
-    for (auto search : {searchTandem, searchIlp}) {
+    for (auto search : {searchTandem, searchIlp, searchExhaustive}) {
       SearchResult result = search(problem, {});
       EXPECT_EQ(bool(result.plan), seconds > 0) << limit << result.error;
       if (!result.plan) {
