@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 from functools import partial
 from pathlib import Path
 
@@ -367,6 +368,25 @@ def test_a_region_without_anything_to_make_again_is_told():
         tandem.export(model, loss_fn, adam(model), torch.ones(8, 6))
     line = loss_fn.__code__.co_firstlineno + 1
     assert [f"test_checkpointed.py:{line}: " in str(each.message) for each in told] == [True]
+
+
+@pytest.mark.parametrize("use_reentrant", [False, True])
+def test_a_region_whose_inner_one_makes_all_again_is_not_told(use_reentrant):
+    again = partial(checkpoint, use_reentrant=use_reentrant)
+
+    def loss_fn(model, batch):
+        def inner(x):
+            return model(x).tanh().sin()
+
+        def outer(x):
+            return again(inner, x)
+
+        return again(outer, batch.clone().requires_grad_()).sum()
+
+    model = nn.Linear(6, 6)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*nothing of the checkpointed region")
+        tandem.export(model, loss_fn, adam(model), torch.ones(8, 6))
 
 
 @pytest.mark.parametrize("use_reentrant", [False, True])

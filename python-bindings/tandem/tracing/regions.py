@@ -47,13 +47,15 @@ def _explained(line):
 
 
 def tell_idle(lines, runs):
-    """Warns of regions of which nothing is made again: `lines` are those of all runs, `runs` the numbers of those that make something."""
-    busy = {lines[run] for run in runs}
-    for line in dict.fromkeys(lines):
+    """Warns of regions of which nothing is made again: `lines` are those of all runs, each with the lines of the regions around it,
+    `runs` the numbers of those that make something.
+    """
+    busy = {line for run in runs for line in lines[run]}
+    for line in dict.fromkeys(line for line, *_ in lines):
         if line is not None and line not in busy:
             tell(
                 f"{line}: nothing of the checkpointed region is computed again, and as much is held as without it: gradients read"
-                " nothing but its inputs and what a policy or an inner region keeps"
+                " nothing but its inputs and what a policy keeps"
             )
 
 
@@ -72,16 +74,24 @@ class _Caching(checkpoints._CachingTorchDispatchMode):
 
 class Regions:
     """The runs of regions in one trace. `lines[i]` is the line of the call whose region run `i` makes again, None for the
-    region of a function of autograd's.
+    region of a function of autograd's, and those of the regions around it.
     """
 
     def __init__(self, outermost):
         self.outermost, self.lines = outermost, []
-        self._current, self._of_nodes = None, {}
+        self._current, self._of_nodes, self._around = None, {}, ()
 
-    def _begin(self, line):
-        self.lines.append(line)
+    def _begin(self, *lines):
+        self.lines.append(lines)
         return len(self.lines) - 1
+
+    @contextlib.contextmanager
+    def _within(self, *lines):
+        before, self._around = self._around, lines
+        try:
+            yield
+        finally:
+            self._around = before
 
     def current(self, is_backward):
         """The number of the run that an operator belongs to, or None."""
@@ -94,11 +104,12 @@ class Regions:
 
     def again(self, function, line):
         """`function` as the backward pass is to run it."""
+        lines = (line, *self._around)
 
         def run(*args, **kwargs):
-            before, self._current = self._current, self._begin(line)
+            before, self._current = self._current, self._begin(*lines)
             try:
-                with _explained(line):
+                with _explained(line), self._within(*lines):
                     return function(*args, **kwargs)
             finally:
                 self._current = before
@@ -119,13 +130,29 @@ class Regions:
                 with _explained(self.line):
                     super().check_recomputed_tensors_match(gid)
 
+        class Hook(checkpoints._checkpoint_hook):
+            def __init__(self, frame):
+                super().__init__(frame)
+                self.within = regions._within(frame.line, *regions._around)
+
+            def __enter__(self):
+                self.within.__enter__()
+                return super().__enter__()
+
+            def __exit__(self, *error):
+                self.within.__exit__(*error)
+                return super().__exit__(*error)
+
         def reentrant(ctx, function, *others):
-            result = forward(ctx, function, *others)
-            ctx.run_function = regions.again(function, current_location(regions.outermost))
+            line = current_location(regions.outermost)
+            with regions._within(line, *regions._around):
+                result = forward(ctx, function, *others)
+            ctx.run_function = regions.again(function, line)
             return result
 
         with (
             mock.patch.object(checkpoints, "_CheckpointFrame", Frame),
+            mock.patch.object(checkpoints, "_checkpoint_hook", Hook),
             mock.patch.object(checkpoints.CheckpointFunction, "forward", staticmethod(reentrant)),
             mock.patch.object(checkpoints, "_CachingTorchDispatchMode", _Caching),
             # As in eager: what policies do not save is made again. Under a tracer everything would be saved.
