@@ -40,7 +40,7 @@ GIB = 2**30
 GPT3 = ["--preset", "175b", "--precision", "bf16"]
 # Layers are made again in the backward pass: their activations do not fit.
 PLAN = ["--plan", "tensor-parallel", "--accumulate", "32", "--pin", "layers.*:again"]
-SEARCH_SECONDS = 40
+SEARCH_SECONDS = 30
 # Name, devices, mesh, rows of the batch; limits of compiling and of simulating: CPU seconds and bytes.
 SCALES = [
     ("1,024 devices", 1024, "pipe=8,data=16,model=8", 512, (60, 4 * GIB), (5, 2 * GIB), []),

@@ -37,7 +37,7 @@ bool tandem::isBetter(const Candidate &first, const Candidate &second) {
 std::string tandem::measure(Candidate &candidate, const std::string &bytes,
                             const std::string &cluster,
                             llvm::ArrayRef<int64_t> memory) {
-  auto report = simulateProgram(bytes, cluster, {});
+  auto report = simulateMade(bytes, cluster);
   if (!report.ok())
     return report.status().message();
   const rt::Simulated &simulated = report->simulated;

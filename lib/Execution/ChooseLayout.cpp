@@ -100,12 +100,13 @@ private:
   bool isCancelled() const {
     return options.isCancelled && options.isCancelled();
   }
-  /// Why a candidate is not weighed, if there is a Program; empty: it is.
-  std::string getEnd(const Candidate &candidate) const {
+  /// Why a candidate that takes so many seconds is not weighed, if there is a
+  /// Program; empty: it is.
+  std::string getEnd(const Candidate &candidate, double seconds = 0) const {
     if (isInterrupted())
       return "as the search was interrupted";
     const Deadline &own = candidate.isYardstick ? last : deadline;
-    return own.isOver() ? "within the time limit" : "";
+    return own.isOver(seconds) ? "within the time limit" : "";
   }
 
   /// With a limit, what has a plan gets a Program.
@@ -126,10 +127,13 @@ private:
                     options.searchTimeLimit + kMostMore),
            [this] { return isInterrupted() || isCancelled(); }};
   bool hasProgram = false;
-  /// CPU seconds of those with a Program: of all, and the most of one.
-  double programs = 0, longest = 0;
+  /// CPU seconds of those with a Program: of all, and the most of one. And the
+  /// least that one took behind its plan, of wall time as the limit.
+  double programs = 0, longest = 0,
+         shortest = std::numeric_limits<double>::infinity();
   /// Of the candidate at hand: whether it has a plan, and when it ends without.
   bool isPlanned = false;
+  Deadline sincePlan;
   CpuDeadline share{0};
   /// Whether one ended so. Then it is tried until it has a plan, if nothing
   /// else has a Program.
@@ -343,6 +347,7 @@ CompileOptions Chooser::getOptions(const Candidate &candidate) {
   // it fits, and that points have room, only a Program says.
   own.isPlanEnough = [this, &candidate] {
     isPlanned = true;
+    sincePlan = Deadline();
     return options.memory < 0 && candidate.isOpen() && !hasProgram &&
            !getEnd(candidate).empty();
   };
@@ -368,6 +373,8 @@ void Chooser::tryOne(Candidate &candidate) {
   programs += getCpuSeconds() - begin;
   longest = std::max(longest, getCpuSeconds() - begin);
   candidate.isPriced = !result.bytes.empty();
+  if (candidate.isPriced)
+    shortest = std::min(shortest, sincePlan.getPassed());
   // A search is held to the memory of devices, and a preset is not.
   std::vector<int64_t> memory;
   if (candidate.options.search.empty() && options.memory < 0)
@@ -387,7 +394,8 @@ void Chooser::weigh(Candidate candidate) {
   auto same = llvm::find_if(candidates, [&](const Candidate &each) {
     return isSame(each, candidate);
   });
-  std::string end = getEnd(candidate);
+  // A Program that would be late is not begun.
+  std::string end = getEnd(candidate, hasProgram ? shortest : 0);
   if (same != candidates.end() && candidate.failure.empty()) {
     std::string name = std::exchange(candidate, *same).name;
     candidate.name = std::move(name);

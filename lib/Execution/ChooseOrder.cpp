@@ -17,7 +17,7 @@ namespace tandem {
 /// A step of the Program. Of ranks that do the same at the same time, one is
 /// looked at.
 FailureOr<SimulationReport> Compilation::simulate() {
-  auto report = simulateProgram(result.bytes, options.cluster, {});
+  auto report = simulateMade(result.bytes, options.cluster);
   if (!report.ok())
     return fail(report.status().message());
   return std::move(*report);

@@ -420,7 +420,7 @@ LogicalResult Compilation::weighBucket(ModuleOp duplexed, BucketTrial &trial) {
   FailureOr<EmittedProgram> emitted = emitProgram(*module, emitOptions);
   if (failed(emitted))
     return failure();
-  auto report = simulateProgram(emitted->bytes, options.cluster, {});
+  auto report = simulateMade(emitted->bytes, options.cluster);
   if (!report.ok())
     return failure();
   trial.seconds = report->seconds;

@@ -147,7 +147,7 @@ bool Compilation::offerAgain() {
 double Compilation::predictStep() const {
   if (result.bytes.empty())
     return repeats.cost;
-  auto report = simulateProgram(result.bytes, options.cluster, {});
+  auto report = simulateMade(result.bytes, options.cluster);
   return report.ok() ? report->seconds : std::numeric_limits<double>::max();
 }
 

@@ -19,8 +19,8 @@ static std::optional<double> predict(const rt::Program &program,
                                      const std::string &path,
                                      std::string &error) {
   rt::Bytes bytes = rt::serializeProgram(program);
-  auto report = simulateProgram(
-      {reinterpret_cast<const char *>(bytes.data()), bytes.size()}, path, {});
+  auto report = simulateMade(
+      {reinterpret_cast<const char *>(bytes.data()), bytes.size()}, path);
   if (!report.ok()) {
     error = report.status().message();
     return std::nullopt;

@@ -30,11 +30,13 @@ struct Setting {
 };
 } // namespace
 
-static Expected<std::unique_ptr<Setting>> getSetting(std::string_view text,
-                                                     const std::string &path) {
+using Load = Expected<Program>(std::span<const uint8_t> bytes);
+
+static Expected<std::unique_ptr<Setting>>
+getSetting(std::string_view text, const std::string &path, Load &load) {
   auto setting = std::make_unique<Setting>();
   std::span bytes(reinterpret_cast<const uint8_t *>(text.data()), text.size());
-  Expected<Program> program = loadProgram(bytes);
+  Expected<Program> program = load(bytes);
   if (!program.ok())
     return program.status();
   setting->program = std::move(*program);
@@ -57,7 +59,7 @@ static Expected<std::unique_ptr<Setting>> getSetting(std::string_view text,
 
 Expected<Timeline> predictProgram(std::string_view text,
                                   const std::string &path) {
-  auto setting = getSetting(text, path);
+  auto setting = getSetting(text, path, loadProgram);
   if (!setting.ok())
     return setting.status();
   const Setting &own = **setting;
@@ -155,21 +157,8 @@ static Status takeTimes(const Setting &setting, const std::string &path) {
   return Status::success();
 }
 
-Expected<SimulationReport> simulateProgram(std::string_view text,
-                                           const std::string &path,
-                                           const SimulationOptions &options,
-                                           const std::string &times) {
-  auto setting = getSetting(text, path);
-  if (!setting.ok())
-    return setting.status();
-  const Setting &own = **setting;
-  if (Status status = takeTimes(**setting, times); !status.ok())
-    return status;
-  for (auto [rank, factor] : options.stragglers)
-    if (rank >= own.program.numRanks())
-      return Status::error("straggler " + std::to_string(rank) +
-                           ", expected a rank below " +
-                           std::to_string(own.program.numRanks()));
+static Expected<SimulationReport>
+simulateSteps(const Setting &own, const SimulationOptions &options) {
   auto made = simulate(headOf(own.program, own.hash), *own.machine, options);
   if (!made.ok())
     return made.status();
@@ -187,6 +176,30 @@ Expected<SimulationReport> simulateProgram(std::string_view text,
     addCost(own, report);
   }
   return report;
+}
+
+Expected<SimulationReport> simulateProgram(std::string_view text,
+                                           const std::string &path,
+                                           const SimulationOptions &options,
+                                           const std::string &times) {
+  auto setting = getSetting(text, path, loadProgram);
+  if (!setting.ok())
+    return setting.status();
+  const Setting &own = **setting;
+  if (Status status = takeTimes(**setting, times); !status.ok())
+    return status;
+  for (auto [rank, factor] : options.stragglers)
+    if (rank >= own.program.numRanks())
+      return Status::error("straggler " + std::to_string(rank) +
+                           ", expected a rank below " +
+                           std::to_string(own.program.numRanks()));
+  return simulateSteps(own, options);
+}
+
+Expected<SimulationReport> simulateMade(std::string_view text,
+                                        const std::string &path) {
+  auto setting = getSetting(text, path, loadMadeProgram);
+  return setting.ok() ? simulateSteps(**setting, {}) : setting.status();
 }
 
 /// `27.3 %`.

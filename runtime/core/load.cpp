@@ -531,16 +531,21 @@ Expected<ModelFacts> readModelFacts(std::span<const uint8_t> bytes) {
   return status.ok() ? Expected<ModelFacts>(std::move(facts)) : status;
 }
 
-Expected<Program> loadProgram(std::span<const uint8_t> bytes) {
+Expected<Program> loadMadeProgram(std::span<const uint8_t> bytes) {
   if (Status status = checkFile(bytes); !status.ok())
     return status;
   Decoder decoder(bytes.size());
   Program program = decoder.decode(*fbs::GetProgram(bytes.data()));
-  if (!decoder.status.ok())
-    return decoder.status;
-  if (Status status = verifyProgram(program); !status.ok())
-    return status;
-  return program;
+  return decoder.status.ok() ? Expected<Program>(std::move(program))
+                             : decoder.status;
+}
+
+Expected<Program> loadProgram(std::span<const uint8_t> bytes) {
+  Expected<Program> program = loadMadeProgram(bytes);
+  if (!program.ok())
+    return program;
+  Status status = verifyProgram(*program);
+  return status.ok() ? std::move(program) : status;
 }
 
 } // namespace tandem::rt

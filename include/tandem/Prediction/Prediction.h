@@ -84,6 +84,11 @@ simulateProgram(std::string_view bytes, const std::string &cluster,
                 const rt::SimulationOptions &options,
                 const std::string &times = "");
 
+/// Simulates a step of a Program of which this process has just made the bytes
+/// (`rt::loadMadeProgram`).
+rt::Expected<SimulationReport> simulateMade(std::string_view bytes,
+                                            const std::string &cluster);
+
 /// For people: a table of the queues of each rank that was simulated.
 std::string printSimulation(const SimulationReport &report);
 

@@ -611,6 +611,10 @@ Bytes serializeProgram(const Program &program);
 /// Checks format, version and content hash, then verifyProgram().
 Expected<Program> loadProgram(std::span<const uint8_t> bytes);
 
+/// The same of bytes that this process made of a verified Program: it is not
+/// verified again.
+Expected<Program> loadMadeProgram(std::span<const uint8_t> bytes);
+
 /// The content hash of a .tdm file, as text: what tells Programs apart.
 std::string programHash(std::span<const uint8_t> bytes);
 

@@ -79,6 +79,18 @@ TEST(LayoutLimit, YardsticksAreWeighed) {
     EXPECT_TRUE(has(layouts, line)) << line << "\n" << layouts;
 }
 
+/// Behind its plan the first one takes most of the time that yardsticks have.
+TEST(LayoutLimit, WhatWouldBeLateIsNotBegun) {
+  bool isOver = false;
+  std::string layouts = weigh(1, [&](std::string_view what) {
+    if (what == "lower" && !std::exchange(isOver, true))
+      std::this_thread::sleep_for(std::chrono::seconds(3));
+  });
+  EXPECT_TRUE(has(layouts, "no pipe axis +step")) << layouts;
+  EXPECT_TRUE(has(layouts, "zero data=4 +not tried within the time limit"))
+      << layouts;
+}
+
 /// AMP's best is one of the other pipelines, too.
 TEST(LayoutLimit, EqualLayoutsAreCompiledOnce) {
   unsigned compiled = 0;

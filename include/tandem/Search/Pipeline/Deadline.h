@@ -25,8 +25,9 @@ public:
   double getPassed() const {
     return std::chrono::duration<double>(Clock::now() - begin).count();
   }
-  bool isOver() const {
-    return (seconds > 0 && getPassed() > seconds) || (ends && ends());
+  /// Whether it is, so many seconds `later`.
+  bool isOver(double later = 0) const {
+    return (seconds > 0 && getPassed() + later > seconds) || (ends && ends());
   }
 
 private:
