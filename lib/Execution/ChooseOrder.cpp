@@ -79,12 +79,9 @@ LogicalResult Compilation::weighSearched(pipeline::ScheduleProblem &problem,
                                          const orders::Order &start) {
   pipeline::OrderSearchOptions search;
   search.starts.push_back(start);
-  search.endsSearch = [this] { return endsSearch(); };
   for (const pipeline::OrderAim &aim : pipeline::kOrderAims) {
-    // Half of what is left, for the others and for Programs.
-    if (options.searchTimeLimit > 0)
-      search.timeLimit =
-          std::max(1e-3, (options.searchTimeLimit - deadline.getPassed()) / 2);
+    // The other half is for the others and for Programs.
+    search.deadline = deadline.getHalf();
     pipeline::OrderSearchResult found =
         pipeline::searchOrder(takeAim(problem, aim), search);
     if (!found.order)
@@ -108,7 +105,7 @@ LogicalResult Compilation::weighWithin(pipeline::ScheduleProblem &problem,
   for (unsigned i = 0; i < kMaxTries; ++i) {
     if (failed(weighSearched(problem, start)))
       return failure();
-    if (unordered.best || endsSearch() || deadline.isOver())
+    if (unordered.best || deadline.isOver())
       break;
     for (double &room : problem.limits)
       room = std::max(0.0,
@@ -122,7 +119,7 @@ LogicalResult Compilation::weighWithin(pipeline::ScheduleProblem &problem,
 LogicalResult
 Compilation::weighNamed(const pipeline::ScheduleProblem &problem) {
   for (const orders::Schedule &schedule : orders::getSchedules()) {
-    if (unordered.best && (endsSearch() || deadline.isOver()))
+    if (unordered.best && deadline.isOver())
       return success();
     std::optional<orders::Order> order = placeOrder(problem, schedule.name);
     std::string why;

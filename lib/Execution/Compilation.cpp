@@ -31,7 +31,7 @@ namespace tandem {
 
 Compilation::Compilation(const CompileOptions &options, CompiledProgram &result)
     : options(options), ofStages(options), result(result),
-      deadline(options.searchTimeLimit) {
+      deadline(options.searchTimeLimit, [this] { return endsSearch(); }) {
   registerDialects(registry);
   // Stages work on the module as a whole: a pool of threads would only cost.
   context =

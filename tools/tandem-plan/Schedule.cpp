@@ -62,8 +62,8 @@ static int searchSchedule(const ScheduleProblem &problem,
   // Ends the search with the best order so far.
   tandem::search::InterruptGuard guard;
   OrderSearchOptions options;
-  options.timeLimit = arguments.options.timeLimit;
-  options.endsSearch = tandem::search::InterruptGuard::isInterrupted;
+  options.deadline = {arguments.options.timeLimit,
+                      tandem::search::InterruptGuard::isInterrupted};
   auto begin = std::chrono::steady_clock::now();
   OrderSearchResult result = searchOrder(problem, options);
   std::chrono::duration<double> seconds =

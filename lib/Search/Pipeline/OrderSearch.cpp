@@ -16,7 +16,6 @@
 #include "tandem/Orders/Simulate.h"
 #include "tandem/Orders/VerifyOrder.h"
 #include <algorithm>
-#include <chrono>
 #include <limits>
 
 using namespace tandem::orders;
@@ -34,10 +33,9 @@ class OrderSearcher {
 public:
   OrderSearcher(const ScheduleProblem &problem,
                 const OrderSearchOptions &options)
-      : begin(std::chrono::steady_clock::now()), problem(problem),
-        options(options), model(makeModel(problem)), mirrored(mirror(model)),
-        lister(model), mirroredLister(mirrored), timer(model),
-        mirroredTimer(mirrored), random(options.seed) {}
+      : problem(problem), options(options), model(makeModel(problem)),
+        mirrored(mirror(model)), lister(model), mirroredLister(mirrored),
+        timer(model), mirroredTimer(mirrored), random(options.seed) {}
   OrderSearchResult run();
 
 private:
@@ -69,7 +67,6 @@ private:
   }
   void finish();
 
-  std::chrono::steady_clock::time_point begin;
   const ScheduleProblem &problem;
   const OrderSearchOptions &options;
   Model model, mirrored;
@@ -152,11 +149,8 @@ void OrderSearcher::addNamed() {
 }
 
 bool OrderSearcher::ends(double share) {
-  std::chrono::duration<double> seconds =
-      std::chrono::steady_clock::now() - begin;
-  bool isOver = options.timeLimit > 0 && seconds.count() > options.timeLimit;
-  return isOver || result.numVisited > share * effort || isBest() ||
-         (options.endsSearch && options.endsSearch());
+  return result.numVisited > share * effort || isBest() ||
+         options.deadline.isOver();
 }
 
 Rows OrderSearcher::list(bool isMirrored, const std::vector<double> &keys,
@@ -365,8 +359,9 @@ static OrderSearchResult searchNoisy(const ScheduleProblem &problem,
                                      OrderSearchOptions options) {
   ScheduleProblem plain = problem;
   plain.noise.reset();
-  options.timeLimit /= 2;
+  Deadline whole = std::exchange(options.deadline, options.deadline.getHalf());
   OrderSearchResult known = searchOrder(plain, options);
+  options.deadline = std::move(whole);
   if (!known.order)
     return known;
   options.starts.push_back(*known.order);

@@ -300,7 +300,7 @@ TEST(OrderSearch, EndsAtItsTime) {
                                          .limit = 4,
                                          .isVee = true});
   OrderSearchOptions options;
-  options.timeLimit = 0.5;
+  options.deadline = Deadline(0.5);
   options.effort = uint64_t(1) << 40;
   auto begin = std::chrono::steady_clock::now();
   OrderSearchResult result = searchOrder(problem, options);

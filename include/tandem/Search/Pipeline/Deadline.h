@@ -8,6 +8,7 @@
 #ifndef TANDEM_SEARCH_PIPELINE_DEADLINE_H
 #define TANDEM_SEARCH_PIPELINE_DEADLINE_H
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <utility>
@@ -28,6 +29,13 @@ public:
   /// Whether it is, so many seconds `later`.
   bool isOver(double later = 0) const {
     return (seconds > 0 && getPassed() + later > seconds) || (ends && ends());
+  }
+
+  /// From now on, for half of the seconds that are left.
+  Deadline getHalf() const {
+    constexpr double kLeast = 1e-3;
+    return {seconds > 0 ? std::max(kLeast, (seconds - getPassed()) / 2) : 0,
+            ends};
   }
 
 private:

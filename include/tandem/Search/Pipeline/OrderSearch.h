@@ -15,7 +15,7 @@
 #define TANDEM_SEARCH_PIPELINE_ORDERSEARCH_H
 
 #include "tandem/Orders/Partition.h"
-#include <functional>
+#include "tandem/Search/Pipeline/Deadline.h"
 
 namespace tandem::pipeline {
 
@@ -81,13 +81,11 @@ struct OrderSearchOptions {
   /// Actions that the search may look at; 0 for a second or a few, by the size
   /// of the problem. The order depends on nothing else.
   uint64_t effort = 0;
-  /// Seconds. A search that it ends may give another order each time.
-  double timeLimit = 0;
   uint64_t seed = 1;
   /// Orders that the answer may not be worse than, if they can run and fit.
-  std::vector<orders::Order> starts;
-  /// Ends the search with the best order so far once it is true.
-  std::function<bool()> endsSearch;
+  std::vector<orders::Order> starts = {};
+  /// A search that it ends may give another order each time.
+  Deadline deadline = {};
 };
 
 struct OrderSearchResult {
