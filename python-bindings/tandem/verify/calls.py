@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from ..tracing.locations import Location, current_location
-from .compare import FLOOR, TOLERANCES, _scale
+from .compare import FLOOR, TOLERANCES, _in_any_order, _scale
 from .eager import Eager, _pairs
 
 _TOLERANCE = TOLERANCES[torch.float64]
@@ -74,22 +74,18 @@ class _Known:
     """The values of a run of the captured step, by their number of elements."""
 
     def __init__(self, operators):
-        self._sorted = defaultdict(list)
+        self._values = defaultdict(list)
         for value in operators.values():
             for tensor in [value.whole] if value.whole is not None else value.points.values():
-                self._sorted[tensor.numel()].append(_sorted(tensor))
+                self._values[tensor.numel()].append(_in_any_order(tensor.double()))
 
     def has(self, tensor, scale):
-        own = _sorted(tensor)
+        own = _in_any_order(tensor.double())
         allowed = _TOLERANCE * max(_scale(own), FLOOR * scale)
         return any(
             torch.allclose(other, own, rtol=0, atol=allowed, equal_nan=True)
-            for other in self._sorted[own.numel()]
+            for other in self._values[own.numel()]
         )
-
-
-def _sorted(tensor):
-    return tensor.detach().flatten().double().sort().values
 
 
 def _tells(tensors):

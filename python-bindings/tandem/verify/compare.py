@@ -160,6 +160,11 @@ def _scale(tensor):
     return _largest(tensor[tensor.isfinite()])
 
 
+def _in_any_order(tensor):
+    """Equal for tensors that have the same elements, whatever their shapes and orders."""
+    return tensor.detach().flatten().sort().values
+
+
 def _rms(tensor):
     return tensor.square().mean().sqrt().item() if tensor.numel() else 0.0
 
