@@ -5,10 +5,12 @@ import re
 import pytest
 import tandem
 import torch
+import torch.nn.functional as F
 from tandem.errors import CompileError
 from tandem.session.compile import compile_module
 from test_checkpointed import Gpt, adam, batches, check_training, loss_fn, plain
-from torch.utils.checkpoint import checkpoint_sequential
+from torch import nn
+from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 
 def gpt():
@@ -54,13 +56,22 @@ def test_training_in_less_memory_is_that_of_eager(way):
     assert peak_of(step) <= memory and held_by(step) < held_by(free)
 
 
-class Chain(torch.nn.Module):
-    """16 x (linear, SiLU) without residuals, plain or in 4 checkpoints."""
-
+class Layers(torch.nn.Module):
     def __init__(self, own):
         super().__init__()
-        parts = [torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.SiLU()) for _ in range(16)]
-        self.layers, self.own = torch.nn.Sequential(*parts).double(), own
+        self.own = own
+
+    def run(self, layer, *args):
+        return checkpoint(layer, *args, use_reentrant=False) if self.own else layer(*args)
+
+
+class Chain(Layers):
+    """Layers without residuals, which hold least with a checkpoint per square root of them."""
+
+    def __init__(self, own):
+        super().__init__(own)
+        layers = [nn.Sequential(nn.Linear(8, 8), nn.SiLU()) for _ in range(16)]
+        self.layers = nn.Sequential(*layers)
 
     def forward(self, x):
         if self.own:
@@ -68,21 +79,64 @@ class Chain(torch.nn.Module):
         return self.layers(x)
 
 
+class Hourglass(Chain):
+    """The second half reads what the first one made, the last first."""
+
+    def forward(self, x):
+        skips = []
+        for layer in self.layers[:8]:
+            x = self.run(layer, x)
+            skips.append(x)
+        for layer in self.layers[8:]:
+            x = self.run(layer, x + skips.pop())
+        return x
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.read = nn.LayerNorm(8), nn.Linear(8, 8)
+        self.up, self.down = nn.Linear(8, 32), nn.Linear(32, 8)
+
+    def forward(self, x, memory=None):
+        if memory is not None:
+            x = x + self.read(memory)
+        return x + self.down(F.gelu(self.up(self.norm(x))))
+
+
+class Decoder(Layers):
+    """All of its blocks read what an encoder made, whose first block reads the batch."""
+
+    def __init__(self, own):
+        super().__init__(own)
+        self.encoder = nn.ModuleList(Block() for _ in range(4))
+        self.blocks = nn.ModuleList(Block() for _ in range(4))
+
+    def forward(self, x):
+        memory = y = x
+        for block in self.encoder:
+            memory = self.run(block, memory)
+        for block in self.blocks:
+            y = self.run(block, y, memory)
+        return y
+
+
 def squares(model, x):
     return model(x).square().mean()
 
 
-def test_a_chain_fits_where_its_own_checkpoints_do():
+@pytest.mark.parametrize("kind", [Chain, Hourglass, Decoder])
+def test_a_model_fits_where_its_own_checkpoints_do(kind):
     def compiled(own, **options):
         torch.manual_seed(0)
-        model = Chain(own)
+        model = kind(own).double()
         sgd = torch.optim.SGD(model.parameters(), lr=0.1)
         return tandem.compile(model, squares, sgd, x, mesh="data=1", search="tandem", **options)
 
     x = torch.randn(256, 8, dtype=torch.float64)
     own = compiled(True)
     step = compiled(False, memory=peak_of(own))
-    assert peak_of(step) <= peak_of(own) < 0.6 * peak_of(compiled(False))
+    assert peak_of(step) <= peak_of(own) < 0.7 * peak_of(compiled(False))
     assert float(step(x)) == pytest.approx(float(own(x)), rel=1e-12)
     for name, value in own.state_dict().items():
         torch.testing.assert_close(step.state_dict()[name], value, rtol=1e-9, atol=1e-12)

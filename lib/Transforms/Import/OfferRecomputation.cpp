@@ -10,11 +10,12 @@
 // its reader and, for the segment behind, early; and of each large value that
 // was saved a copy that waited in the host's memory.
 //
-// All is linear in the number of operators, but for the search of segments,
-// which keeps the sizes of living values sorted.
+// All is linear in the number of operators, but for segments: sizes of living
+// values are sorted, and cuts are compared (Segments.h).
 //
 //===----------------------------------------------------------------------===//
 
+#include "Segments.h"
 #include "tandem/Analysis/Bytes.h"
 #include "tandem/Dialect/NN/Early.h"
 #include "tandem/Dialect/NN/Host.h"
@@ -36,6 +37,8 @@ using namespace tandem::nn;
 /// A value this many times smaller than the last one of a segment may be read
 /// behind it as well (the term that a layer of experts adds to the loss).
 static constexpr int64_t kSmall = 32;
+/// What more cuts may hold of what a segment makes again.
+static constexpr double kShare = 2.0 / 3;
 /// Library calls beside which a value is fetched from the host.
 static constexpr unsigned kBeside = 2;
 /// No place: larger than all.
@@ -60,6 +63,8 @@ struct Node {
   /// A forward operator that may run again, none of the above.
   bool canRun = false;
   unsigned segment = 0;
+  /// Of what ends a segment, the next segment that reads it.
+  unsigned near = kNowhere;
   /// The backward operators in front of which clones stand, and the clones.
   unsigned reader = kNowhere, early = kNowhere;
   Operation *again = nullptr, *earlyAgain = nullptr;
@@ -86,10 +91,16 @@ private:
   SmallVector<Operation *> getReaders(const Node &node) const;
   unsigned getLastReader(Value value) const;
   void findSegments();
+  unsigned countForward() const;
+  std::vector<Made> listMade() const;
+  void cutFurther();
+  void assignSegments();
+  void findEnds();
   void findGroups();
-  bool isFollowed(unsigned segment, const Node &reader) const;
+  bool isEndFor(const Node &node, const Node &reader, bool isEarly) const;
+  std::vector<unsigned> findBegins() const;
   void findReaders();
-  void findEarly(unsigned end);
+  void findEarly();
   void placeViews();
   void findCopy(Node &node, Value result);
   unsigned getCopied(unsigned reader) const;
@@ -162,6 +173,13 @@ SmallVector<Operation *> Offer::getReaders(Value value) const {
   return readers;
 }
 
+static int64_t getBytes(const Node &node) {
+  int64_t bytes = 0;
+  for (Value result : node.op->getResults())
+    bytes += getBytes(result.getType());
+  return bytes;
+}
+
 SmallVector<Operation *> Offer::getReaders(const Node &node) const {
   SmallVector<Operation *> readers;
   for (Value result : node.op->getResults())
@@ -219,12 +237,11 @@ unsigned Offer::getLastReader(Value value) const {
 
 /// Cuts behind each operator whose results are all that the forward pass reads
 /// behind it, of what comes from the batch and from parameters: an articulation
-/// point, as operators stand in order. Views go with what is behind them.
+/// point, as operators stand in order.
 void Offer::findSegments() {
   std::multiset<int64_t> living;
   std::vector<SmallVector<int64_t, 1>> dying(nodes.size());
   for (auto [number, node] : llvm::enumerate(nodes)) {
-    node.segment = ends.size();
     for (int64_t bytes : dying[number])
       living.erase(living.find(bytes));
     if (!node.canRun || node.origins != (OfParameters | OfBatch))
@@ -243,57 +260,153 @@ void Offer::findSegments() {
   }
 }
 
-/// Segments of one library call at most that stand in a row (a chain without
-/// residuals) form groups of as many bytes as there are groups: the last value
-/// of each is what the next one is made of, as with a checkpoint per square
-/// root of a chain.
+/// How many operators stand in front of the backward pass.
+unsigned Offer::countForward() const {
+  unsigned count = nodes.size();
+  while (count > 0 && getPass(nodes[count - 1].op) != PassKind::Forward)
+    --count;
+  return count;
+}
+
+std::vector<Made> Offer::listMade() const {
+  std::vector<Made> made(nodes.size());
+  for (unsigned number = nodes.size(); number-- > 0;) {
+    const Node &node = nodes[number];
+    Made &own = made[number];
+    own.last = number;
+    for (Operation *user : getReaders(node)) {
+      unsigned reader = numbers.at(user);
+      bool isForward = getPass(user) == PassKind::Forward;
+      bool isView = isForward && user->hasTrait<View>();
+      own.isSaved |=
+          isView ? made[reader].isSaved : getPass(user) == PassKind::Backward;
+      if (isForward)
+        own.last = std::max(own.last, isView ? made[reader].last : reader);
+    }
+    if (!node.canRun || node.origins != (OfParameters | OfBatch) ||
+        node.op->hasTrait<View>())
+      continue;
+    own.bytes = getBytes(node);
+    own.mayEnd = own.last > number;
+  }
+  return made;
+}
+
+/// Segments that something is alive across, so that they have no such point.
+void Offer::cutFurther() {
+  std::vector<Made> made = listMade();
+  std::vector<unsigned> all;
+  unsigned begin = 0;
+  for (unsigned end : ends) {
+    llvm::append_range(all, cutSegment(made, begin, end + 1, kShare));
+    all.push_back(end);
+    begin = end + 1;
+  }
+  if (begin < countForward())
+    llvm::append_range(all, cutSegment(made, begin, countForward(), kShare));
+  ends = std::move(all);
+}
+
+/// Views go with what is behind them.
+void Offer::assignSegments() {
+  unsigned segment = 0;
+  for (auto [number, node] : llvm::enumerate(nodes)) {
+    node.segment = segment;
+    segment += segment < ends.size() && ends[segment] == number;
+  }
+  for (Node &node : llvm::reverse(nodes)) {
+    if (!node.canRun || !node.op->hasTrait<View>())
+      continue;
+    unsigned first = kNowhere;
+    for (Operation *user : getReaders(node))
+      if (getPass(user) == PassKind::Forward)
+        first = std::min(first, nodes[numbers.at(user)].segment);
+    if (first != kNowhere)
+      node.segment = first;
+  }
+}
+
+/// What crosses the end of a segment, but for what is small. It is made early
+/// for the next segment that reads it; those behind take what was saved.
+void Offer::findEnds() {
+  std::vector<int64_t> largest(ends.size() + 1);
+  for (Node &node : nodes) {
+    if (!node.canRun || node.origins != (OfParameters | OfBatch))
+      continue;
+    for (Operation *user : getReaders(node))
+      if (const Node &reader = nodes[numbers.at(user)];
+          reader.canRun && reader.segment > node.segment)
+        node.near = std::min(node.near, reader.segment);
+    if (node.near != kNowhere)
+      largest[node.segment] = std::max(largest[node.segment], getBytes(node));
+  }
+  for (Node &node : nodes)
+    if (node.near != kNowhere &&
+        getBytes(node) * kSmall <= largest[node.segment])
+      node.near = kNowhere;
+}
+
+/// Segments form groups that are cut so that least is held, as with a
+/// checkpoint per square root of a chain: the last value of each is what the
+/// next one is made of. Within one, early clones of segments of one library
+/// call at most (a chain without residuals) follow each other.
 void Offer::findGroups() {
   follows.assign(ends.size(), false);
-  auto getSize = [&](unsigned segment) {
-    int64_t bytes = 0;
-    for (Value result : nodes[ends[segment]].op->getResults())
-      bytes += getBytes(result.getType());
-    return static_cast<double>(bytes);
-  };
   std::vector<unsigned> calls(ends.size());
   for (const Node &node : nodes)
     if (node.canRun && node.segment < ends.size())
       calls[node.segment] += isa<LibraryOpInterface>(node.op);
-  for (unsigned begin = 0, end; begin < ends.size(); begin = end + 1) {
-    double all = 0;
-    for (end = begin; end < ends.size() && calls[end] <= 1; ++end)
-      all += getSize(end);
-    double group = 0;
-    for (unsigned segment = begin; segment < end; ++segment) {
-      follows[segment] = group > 0;
-      group += getSize(segment);
-      if (group * group * (end - begin) < all * all)
-        continue;
-      follows[segment] = false;
-      group = 0;
-    }
-  }
+  std::vector<Made> made = listMade();
+  for (Made &each : made)
+    each.mayEnd = false;
+  for (unsigned end : ends)
+    made[end].mayEnd = true;
+  for (unsigned last : cutSegment(made, 0, countForward(), 1))
+    made[last].mayEnd = false;
+  for (unsigned segment = 1; segment < ends.size(); ++segment)
+    follows[segment] = calls[segment - 1] <= 1 && calls[segment] <= 1 &&
+                       made[ends[segment - 1]].mayEnd &&
+                       made[ends[segment]].mayEnd;
 }
 
-/// Whether the early clone `reader` may read that of the end of `segment`.
-bool Offer::isFollowed(unsigned segment, const Node &reader) const {
-  return reader.segment == segment + 1 && reader.segment < ends.size() &&
-         follows[reader.segment];
+/// Whether a clone of `reader`, in another segment, may read an early clone of
+/// `node`.
+bool Offer::isEndFor(const Node &node, const Node &reader, bool isEarly) const {
+  if (node.near != reader.segment)
+    return false;
+  return !isEarly || (reader.segment == node.segment + 1 &&
+                      reader.segment < ends.size() && follows[reader.segment]);
 }
 
 //===----------------------------------------------------------------------===//
 // Places
 //===----------------------------------------------------------------------===//
 
+/// Per segment, the first operator of the backward pass that reads what does
+/// not leave it; 0 if there is none.
+std::vector<unsigned> Offer::findBegins() const {
+  std::vector<unsigned> begins(ends.size() + 1, kNowhere);
+  for (const Node &node : nodes)
+    for (Operation *user : getReaders(node))
+      if (node.canRun && node.near == kNowhere &&
+          getPass(user) == PassKind::Backward)
+        begins[node.segment] = std::min(begins[node.segment], numbers.at(user));
+  llvm::replace(begins, kNowhere, 0U);
+  return begins;
+}
+
 /// A clone stands in front of the first reader of what it makes, which may be
-/// another clone of its segment.
+/// another clone of its segment. What ends a segment is made again for none in
+/// front of the next segment that reads it: all of its own would be held.
 void Offer::findReaders() {
+  std::vector<unsigned> begins = findBegins();
   for (Node &node : llvm::reverse(nodes)) {
     if (!node.canRun)
       continue;
+    unsigned begin = node.near == kNowhere ? 0 : begins[node.near];
     for (Operation *user : getReaders(node)) {
       unsigned number = numbers.at(user);
-      if (getPass(user) == PassKind::Backward)
+      if (getPass(user) == PassKind::Backward && number >= begin)
         node.reader = std::min(node.reader, number);
       else if (nodes[number].segment == node.segment)
         node.reader = std::min(node.reader, nodes[number].reader);
@@ -301,27 +414,20 @@ void Offer::findReaders() {
   }
 }
 
-/// Early clones of the segment that `end` ends stand in front of the first
-/// clone behind it that reads its last value, an early one of its group
-/// perhaps.
-void Offer::findEarly(unsigned end) {
-  unsigned segment = nodes[end].segment;
-  unsigned &place = nodes[end].early;
-  for (Operation *user : getReaders(nodes[end]))
-    if (const Node &reader = nodes[numbers.at(user)]; reader.segment > segment)
-      place = std::min(place, isFollowed(segment, reader)
-                                  ? std::min(reader.reader, reader.early)
-                                  : reader.reader);
-  for (unsigned number = end; place != kNowhere && number-- > 0;) {
-    Node &node = nodes[number];
-    if (node.segment != segment)
-      return;
-    bool isNeeded = llvm::any_of(getReaders(node), [&](Operation *user) {
+/// Early clones stand in front of the first clone behind the segment that reads
+/// what ends it, an early one of its group perhaps.
+void Offer::findEarly() {
+  for (Node &node : llvm::reverse(nodes)) {
+    if (!node.canRun)
+      continue;
+    for (Operation *user : getReaders(node)) {
       const Node &reader = nodes[numbers.at(user)];
-      return reader.segment == segment && reader.early != kNowhere;
-    });
-    if (node.canRun && isNeeded)
-      node.early = place;
+      if (reader.canRun && isEndFor(node, reader, /*isEarly=*/false))
+        node.early = std::min(node.early, reader.reader);
+      if (reader.canRun && (reader.segment == node.segment ||
+                            isEndFor(node, reader, /*isEarly=*/true)))
+        node.early = std::min(node.early, reader.early);
+    }
   }
 }
 
@@ -447,10 +553,7 @@ Sources Offer::getMadeForClone(Node &node, Value value, bool isEarly) {
   bool isInside = producer->segment == node.segment;
   Operation *clone =
       isInside && !isEarly ? producer->again : producer->earlyAgain;
-  bool isEnd = producer->segment < ends.size() &&
-               &nodes[ends[producer->segment]] == producer;
-  bool isOffered =
-      isInside || (isEnd && (!isEarly || isFollowed(producer->segment, node)));
+  bool isOffered = isInside || isEndFor(*producer, node, isEarly);
   if (!clone || !isOffered)
     return {value};
   return {value, getMade(clone, value)};
@@ -552,10 +655,12 @@ void Offer::run() {
   for (Operation &op : step.getBody().front())
     addNode(&op);
   findSegments();
+  cutFurther();
+  assignSegments();
+  findEnds();
   findGroups();
   findReaders();
-  for (unsigned end : llvm::reverse(ends))
-    findEarly(end);
+  findEarly();
   placeViews();
   findCopies();
   emit();

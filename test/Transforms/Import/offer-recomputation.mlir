@@ -152,6 +152,47 @@ func.func @experts(%x: tensor<64xf32> {nn.role = #nn.role<input>}, %w: tensor<64
   return %y, %g : tensor<1xf32>, tensor<64xf32>
 }
 
+// What is alive all along (a skip) is held once, and no reason not to cut the
+// chain beside it where least is held: behind the third and the sixth.
+// CHECK-LABEL: @skip
+// CHECK: %[[S:.*]] = nn.mul %{{.*}}, %{{.*}} {nn.pass = #forward}
+// CHECK-NEXT: nn.exp
+// CHECK-NEXT: nn.tanh
+// CHECK-NEXT: %[[A3:.*]] = nn.sigmoid
+// CHECK-NEXT: nn.sin
+// CHECK-NEXT: nn.cos
+// CHECK-NEXT: %[[A6:.*]] = nn.exp
+// CHECK: nn.tanh %[[A6]] {nn.again, nn.early
+// CHECK: nn.add %{{.*}}, %[[S]] {nn.again, nn.early
+// CHECK: nn.sin %[[A3]] {nn.again, nn.early
+// CHECK: %[[E6:.*]] = nn.exp %{{.*}} {nn.again, nn.early
+// CHECK-NEXT: %[[C:.*]] = nn.either %[[A6]], %[[E6]]
+// CHECK-NEXT: nn.tanh %[[C]] {nn.again, nn.pass
+func.func @skip(%x: tensor<4xf32> {nn.role = #nn.role<input>}, %w: tensor<4xf32> {nn.role = #nn.role<parameter>}, %dy: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %s = nn.mul %x, %w {nn.pass = #nn.pass<forward>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %a1 = nn.exp %s {nn.pass = #nn.pass<forward>} : (tensor<4xf32>) -> tensor<4xf32>
+  %a2 = nn.tanh %a1 {nn.pass = #nn.pass<forward>} : (tensor<4xf32>) -> tensor<4xf32>
+  %a3 = nn.sigmoid %a2 {nn.pass = #nn.pass<forward>} : (tensor<4xf32>) -> tensor<4xf32>
+  %a4 = nn.sin %a3 {nn.pass = #nn.pass<forward>} : (tensor<4xf32>) -> tensor<4xf32>
+  %a5 = nn.cos %a4 {nn.pass = #nn.pass<forward>} : (tensor<4xf32>) -> tensor<4xf32>
+  %a6 = nn.exp %a5 {nn.pass = #nn.pass<forward>} : (tensor<4xf32>) -> tensor<4xf32>
+  %a7 = nn.tanh %a6 {nn.pass = #nn.pass<forward>} : (tensor<4xf32>) -> tensor<4xf32>
+  %a8 = nn.sigmoid %a7 {nn.pass = #nn.pass<forward>} : (tensor<4xf32>) -> tensor<4xf32>
+  %y = nn.add %a8, %s {nn.pass = #nn.pass<forward>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %z = nn.exp %y {nn.pass = #nn.pass<forward>} : (tensor<4xf32>) -> tensor<4xf32>
+  %g9 = nn.mul %dy, %z {nn.pass = #nn.pass<backward>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %g8 = nn.mul %g9, %a8 {nn.pass = #nn.pass<backward>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %g7 = nn.mul %g8, %a7 {nn.pass = #nn.pass<backward>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %g6 = nn.mul %g7, %a6 {nn.pass = #nn.pass<backward>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %g5 = nn.mul %g6, %a5 {nn.pass = #nn.pass<backward>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %g4 = nn.mul %g5, %a4 {nn.pass = #nn.pass<backward>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %g3 = nn.mul %g4, %a3 {nn.pass = #nn.pass<backward>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %g2 = nn.mul %g3, %a2 {nn.pass = #nn.pass<backward>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %g1 = nn.mul %g2, %a1 {nn.pass = #nn.pass<backward>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %g0 = nn.mul %g1, %s {nn.pass = #nn.pass<backward>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %z, %g0 : tensor<4xf32>, tensor<4xf32>
+}
+
 // -----
 
 func.func @scheduled(%x: tensor<4xf32>) -> tensor<4xf32> {

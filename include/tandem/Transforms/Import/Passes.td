@@ -79,19 +79,21 @@ def OfferRecomputationPass : Pass<"tandem-offer-recomputation", "::mlir::func::F
 
     The forward pass is cut into segments, behind each operator whose results
     are all that the forward pass reads behind it: a chain has one per operator,
-    a transformer one per half of a block. Up to two clones are offered of an
-    operator:
+    a transformer one per half of a block. Where something is alive all along
+    (a skip), it is cut where least is held: what crosses cuts, and what the
+    largest segment makes again. Up to two clones are offered of an operator:
 
     * *at the reader*: in front of the first reader of its result, which may be
-      another such clone. It reads what was saved, or clones of its segment, or
-      the early clone of the last value of a segment before;
+      another such clone, but of what ends a segment none in front of the next
+      one. It reads what was saved, or clones of its segment, or early clones of
+      what ends a segment before, in the next one that reads it;
     * *early*: for clones of the segment behind, in front of the first of them
-      that reads the segment's last value. It reads what was saved, or early
-      clones of its segment.
+      that reads what ends its segment. It reads what was saved, or early clones
+      of its segment.
 
-    Segments of one library call at most that stand in a row are grouped: within
-    a group, but for its last segment, early clones also read the early clone of
-    the segment before.
+    Groups of segments are cut by the same rule. Within a group, but for its
+    last segment, early clones also read the early clone of the segment before,
+    if both have one library call at most.
 
     What depends on no argument gets no clone, as it is made wherever it is
     wanted, nor does a single number. A view of an argument is cloned without a
