@@ -93,7 +93,8 @@ bool ActionReader::readPoint(unsigned point,
       return fail(before->section == name->section &&
                           before->letter == name->letter
                       ? "runs the actions of several microbatches beside each "
-                        "other, expected micro 1"
+                        "other, expected micro 1, and rows that do not depend "
+                        "on one another, as in a batch normalization"
                       : "runs the actions of a group beside each other, "
                         "expected an order without groups, not such as that "
                         "of dualpipe-v");
