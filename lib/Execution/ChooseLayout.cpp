@@ -10,6 +10,7 @@
 #include "tandem/Search/Watch.h"
 #include "tandem/Support/ByteSize.h"
 #include "tandem/Support/Glob.h"
+#include "tandem/Transforms/Accumulate/Accumulate.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <ctime>
@@ -85,6 +86,7 @@ private:
   double getPriced(llvm::StringRef preset) const;
   double weighWhole(size_t count);
   void varyWhole();
+  bool joinsBatch() const;
   LayoutCandidates::Candidates makeSearched() const;
   std::string findExcess(const Candidate &candidate) const;
   double getSeconds(const Candidate &candidate) const;
@@ -232,6 +234,14 @@ void Chooser::varyWhole() {
   }
 }
 
+/// Whether pipelines so far say that no order can run the step but one whose
+/// forward passes come first.
+bool Chooser::joinsBatch() const {
+  return llvm::any_of(candidates, [](const Candidate &each) {
+    return llvm::StringRef(each.failure).contains(kJoinsBatch);
+  });
+}
+
 /// The fastest pipelines so far with an order of their own. And of the mesh of
 /// the fastest one each way to lay sections on points, with its microbatches
 /// and half of them: orders with a name may be far from what it can do.
@@ -241,7 +251,7 @@ LayoutCandidates::Candidates Chooser::makeSearched() const {
     if (!candidate.mesh.empty() && candidate.failure.empty())
       best.push_back(candidate);
   llvm::sort(best, isBetter);
-  if (best.empty())
+  if (best.empty() || joinsBatch())
     return {};
   std::set<std::string> seen;
   LayoutCandidates::Candidates all;
@@ -440,7 +450,7 @@ void Chooser::weighAll() {
     return deadline.isOver() || isInterrupted() || isCancelled();
   });
   if (!share.isOver())
-    llvm::append_range(own, maker->makePipelines(share, shapes));
+    llvm::append_range(own, maker->makePipelines(share, joinsBatch(), shapes));
   llvm::copy_if(rule, std::back_inserter(own), std::not_fn(isYardstick));
   weigh(std::move(own));
   varyMicrobatches();

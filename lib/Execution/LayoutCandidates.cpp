@@ -276,13 +276,15 @@ LayoutCandidates::makeShapes(llvm::ArrayRef<LayoutResult> results) const {
 }
 
 LayoutCandidates::Candidates
-LayoutCandidates::makePipelines(const Deadline &deadline,
+LayoutCandidates::makePipelines(const Deadline &deadline, bool runsForwardFirst,
                                 Candidates &shapes) const {
   if (!hasLayers())
     return {};
   std::set<std::tuple<unsigned, unsigned, std::string>> seen;
   std::set<std::pair<unsigned, unsigned>> tooLarge;
-  std::vector<LayoutResult> results = searchLayouts(problem, deadline);
+  LayoutProblem own = problem;
+  own.runsForwardFirst = runsForwardFirst;
+  std::vector<LayoutResult> results = searchLayouts(own, deadline);
   shapes = makeShapes(results);
   Candidates all;
   for (const LayoutResult &result : results) {

@@ -47,9 +47,9 @@ public:
   Candidates makeAmp(const pipeline::Deadline &deadline) const;
   /// Of each mesh and schedule the best one, as far as bounds let it be cut;
   /// and in `shapes`, of each mesh, the best cut of each way to lay sections on
-  /// points.
+  /// points. Perhaps all forward passes come first.
   Candidates makePipelines(const pipeline::Deadline &deadline,
-                           Candidates &shapes) const;
+                           bool runsForwardFirst, Candidates &shapes) const;
   /// The same pipeline with other microbatches and another order.
   Candidate vary(const Candidate &of, int64_t microbatches,
                  std::string order) const;

@@ -104,6 +104,22 @@ def test_the_last_layers_stay_whole_where_gathers_take_longer_than_the_forward_p
         torch.testing.assert_close(step.state_dict()[name], value, rtol=1e-9, atol=1e-10)
 
 
+def normed():
+    torch.manual_seed(2)
+    layers = [(torch.nn.Linear(WIDTH, WIDTH), torch.nn.BatchNorm1d(WIDTH)) for _ in range(3)]
+    return torch.nn.Sequential(*sum(layers, ())).double()
+
+
+def test_pipelines_of_what_joins_the_batch_run_their_forward_passes_first(options):
+    text = options["cluster"].read_text().replace("count: 4", "count: 2")
+    options["cluster"].write_text(text)
+    step = compile_step(loss_fn, batches(1)[0], normed, **options | dict(memory=None))
+    rows = [line.strip() for line in step.compiled.layouts.splitlines()]
+    pipelines = [row for row in rows if row.startswith("pipe=")]
+    assert any("step 0." in row for row in pipelines)
+    assert not any("joins the batch" in row for row in pipelines), pipelines
+
+
 def test_a_mesh_or_pins_leave_nothing_to_weigh(options):
     step = compile_step(
         loss_fn,

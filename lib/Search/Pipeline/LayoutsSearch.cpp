@@ -194,12 +194,13 @@ tandem::pipeline::getPointOrder(const LayoutProblem &problem,
 /// The schedules of a layout; those that take any number of sections with up to
 /// `kMostSections` of each point, the segments of Fold3D (equations 2 to 5).
 static void addSchedules(std::vector<Layout> &all, Layout layout,
-                         unsigned numMicrobatches, size_t numLayers,
-                         CutAccounting accounting) {
-  all.push_back(layout);
-  if (accounting == CutAccounting::Amp || layout.pipe == 1)
-    return;
+                         unsigned numMicrobatches,
+                         const LayoutProblem &problem) {
+  if (problem.accounting == CutAccounting::Amp || layout.pipe == 1)
+    return all.push_back(layout);
   for (const orders::Schedule &schedule : orders::getSchedules()) {
+    if (problem.runsForwardFirst && !schedule.runsForwardFirst())
+      continue;
     unsigned first = schedule.getDefaultSections(layout.pipe) / layout.pipe;
     unsigned last = schedule.sectionsPerPoint ? first : kMostSections;
     layout.schedule = schedule.name;
@@ -207,8 +208,7 @@ static void addSchedules(std::vector<Layout> &all, Layout layout,
       unsigned sections = each * layout.pipe;
       std::string error;
       layout.sectionsPerPoint = each;
-      if (sections <= numLayers &&
-          schedule.name != orders::getSchedules().front().name &&
+      if (sections <= problem.layers.size() &&
           schedule.make({layout.pipe, sections, numMicrobatches}, error))
         all.push_back(layout);
     }
@@ -234,8 +234,7 @@ static std::vector<Layout> listLayouts(const LayoutProblem &problem) {
         for (size_t i = 0; share % rows == 0 && i < orders.size(); ++i) {
           Layout layout{pipe, data, devices / pipe / data, rows};
           layout.nodes = orders[i];
-          addSchedules(all, layout, share / rows, numLayers,
-                       problem.accounting);
+          addSchedules(all, layout, share / rows, problem);
         }
     }
   }

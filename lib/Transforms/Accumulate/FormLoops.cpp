@@ -263,7 +263,7 @@ LogicalResult LoopFormer::verifySlice(Operation *join,
   Operation *maker = value.getDefiningOp();
   return maker->emitError()
          << "accumulate=" << count << ": '" << maker->getName().getStringRef()
-         << "' joins the batch: what iterations compute depends on "
+         << "' " << kJoinsBatch << ": what iterations compute depends on "
          << (getForm(value).isReduce()
                  ? "its sum over all of them (batch normalization while "
                    "training, a loss of sums that are multiplied or divided?)"

@@ -80,6 +80,8 @@ struct LayoutProblem {
   /// Empty: all that the cluster can have.
   std::vector<Layout> layouts;
   NodeOrders nodeOrders = NodeOrders::All;
+  /// Whether pipelines run all forward passes before any backward pass.
+  bool runsForwardFirst = false;
 };
 
 /// What became of a layout.

@@ -26,6 +26,10 @@
 
 namespace tandem {
 
+/// In the error of a step that no order can run but one whose forward passes
+/// come first.
+inline constexpr llvm::StringLiteral kJoinsBatch = "joins the batch";
+
 struct AccumulateOptions : mlir::PassPipelineOptions<AccumulateOptions> {
 #define TANDEM_ACCUMULATE_OPTION TANDEM_PASS_OPTION
 #include "tandem/Support/Options.def"
