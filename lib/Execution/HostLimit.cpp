@@ -139,7 +139,10 @@ HostExcess tandem::findHostExcess(const CompileOptions &options,
   excess.why = "the Program holds " + printByteSize(held) +
                " on the host of a rank, " + printByteSize(excess.bytes) +
                " more than the limit of " + printByteSize(options.hostMemory) +
-               ": expected more, or a larger limit of the device's memory";
+               ": expected --host-memory of at least " + printByteSize(held) +
+               (llvm::any_of(options.pins, asksHost)
+                    ? ", or pins ':host' on less"
+                    : ", or a larger limit of the device's memory");
   return excess;
 }
 

@@ -143,7 +143,8 @@ FailureOr<std::optional<PlanFile>> MakePlanPass::readFile() {
   if (!mesh.empty() && mesh != file->mesh)
     return emitError(step->getLoc())
            << "plan file '" << planFile << "' is for the mesh " << file->mesh
-           << " with micro=" << file->micro << ", but mesh=" << mesh;
+           << " with micro=" << file->micro << ", expected a plan for the mesh "
+           << mesh << ", or no mesh beside it";
   if (micro != 1 && micro != file->micro)
     return emitError(step->getLoc())
            << "plan file '" << planFile << "' is for micro=" << file->micro

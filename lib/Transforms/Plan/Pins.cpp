@@ -81,6 +81,24 @@ static LogicalResult parseAxis(func::FuncOp step, MeshAttr mesh, StringRef text,
   return success();
 }
 
+/// A parameter is called by its name alone where its form or what is made of
+/// it is meant.
+static LogicalResult checkWord(func::FuncOp step, const Pin &pin,
+                               StringRef word) {
+  StringRef name = pin.glob;
+  if (pin.isHost || !name.consume_front(kParameterPin))
+    return success();
+  auto diagnostic = emitError(step.getLoc())
+                    << "pin '" << pin.glob << "' asks for '" << word << "', ";
+  if (pin.isAgain)
+    return diagnostic << "but a parameter is stored, and nothing makes it "
+                         "again: expected '"
+                      << name << ":again', for what is made of it, or '"
+                      << pin.glob << ":host'";
+  return diagnostic << "expected '" << pin.glob << ":host', or '" << name
+                    << ":axis=form' for the form in which it is stored";
+}
+
 static FailureOr<SmallVector<Pin>> parsePins(func::FuncOp step, MeshAttr mesh,
                                              StringRef text) {
   SmallVector<StringRef> entries;
@@ -99,6 +117,8 @@ static FailureOr<SmallVector<Pin>> parsePins(func::FuncOp step, MeshAttr mesh,
                 "'name:host'";
     pin.isAgain = asksAgain(entry);
     pin.isHost = asksHost(entry);
+    if (failed(checkWord(step, pin, forms.trim())))
+      return failure();
     if (pin.isAgain || pin.isHost)
       continue;
     for (StringRef part : llvm::split(forms, ','))
