@@ -38,6 +38,9 @@ std::optional<int64_t> parseByteSize(std::string_view text) {
   // Not with a NaN either.
   if (findUnit(unit) == 0 || !(size >= 0 && size <= double(kMaxByteSize)))
     return std::nullopt;
+  bool isWhole = size == std::floor(size);
+  if (!isWhole && (findUnit(unit) == 1 || size < 1))
+    return std::nullopt;
   return std::llround(size);
 }
 
