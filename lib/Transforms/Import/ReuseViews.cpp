@@ -245,6 +245,44 @@ static void reuseReshape(Value source) {
   }
 }
 
+static bool isForward(Operation *op) {
+  return getPass(op).value_or(PassKind::Forward) == PassKind::Forward;
+}
+
+/// Whether later passes read what a forward reshape makes, which they had
+/// better make of its operand: no forward operator reads it, or kernels alone
+/// do and the operand is saved, so that one kernel would write both.
+static bool mayBeMadeLater(Operation *op) {
+  auto isKernel = [](Operation *user) {
+    return !isForward(user) || !isa<LibraryOpInterface>(user);
+  };
+  auto isSaved = [](Value value) {
+    return !llvm::all_of(value.getUsers(), isForward);
+  };
+  return isa<ReshapeOp>(op) && isForward(op) && isSaved(op->getResult(0)) &&
+         (llvm::none_of(op->getUsers(), isForward) ||
+          (llvm::all_of(op->getUsers(), isKernel) &&
+           isSaved(op->getOperand(0))));
+}
+
+/// Makes it where the first of the later passes' operators reads it.
+static void makeLater(Operation *op) {
+  SmallVector<OpOperand *> uses;
+  for (OpOperand &use : op->getUses())
+    if (!isForward(use.getOwner()))
+      uses.push_back(&use);
+  Operation *first = uses.front()->getOwner();
+  for (OpOperand *use : uses)
+    if (use->getOwner()->isBeforeInBlock(first))
+      first = use->getOwner();
+  Operation *made = OpBuilder(first).clone(*op);
+  setPass(made, *getPass(first));
+  for (OpOperand *use : uses)
+    use->set(made->getResult(0));
+  if (op->use_empty())
+    op->erase();
+}
+
 LogicalResult ReuseViewsPass::runOnStep(func::FuncOp step) {
   Block &block = step.getBody().front();
   SmallVector<Value> views;
@@ -265,5 +303,7 @@ LogicalResult ReuseViewsPass::runOnStep(func::FuncOp step) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (isOpTriviallyDead(&op))
       op.erase();
+    else if (mayBeMadeLater(&op))
+      makeLater(&op);
   return success();
 }

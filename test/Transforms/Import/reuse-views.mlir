@@ -56,3 +56,39 @@ func.func @permuted(%x: tensor<4x8xf32>, %g: tensor<4x8xf32>) -> (tensor<8x4xf32
   %d = nn.mul %a, %g {nn.pass = #nn.pass<backward>} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   return %u, %d : tensor<8x4xf32>, tensor<4x8xf32>
 }
+
+// What only the backward pass reads is reshaped there.
+// CHECK-LABEL: @sunk
+// CHECK: %[[E:.*]] = nn.exp
+// CHECK-NEXT: nn.log %[[E]]
+// CHECK-NEXT: nn.log
+// CHECK-NEXT: %[[F:.*]] = nn.reshape %[[E]] {nn.pass = #backward}
+// CHECK-NEXT: %[[R:.*]] = nn.reshape %[[F]] {nn.pass = #backward}
+// CHECK-NEXT: nn.mul %[[R]], %{{.*}} {nn.pass = #backward}
+func.func @sunk(%x: tensor<4x8xf32>, %g: tensor<2x16xf32>) -> (tensor<4x8xf32>, tensor<2x16xf32>) {
+  %a = nn.exp %x {nn.pass = #nn.pass<forward>} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %f = nn.reshape %a {nn.pass = #nn.pass<forward>} : (tensor<4x8xf32>) -> tensor<32xf32>
+  %r = nn.reshape %f {nn.pass = #nn.pass<forward>} : (tensor<32xf32>) -> tensor<2x16xf32>
+  %u = nn.log %a {nn.pass = #nn.pass<forward>} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %v = nn.log %u {nn.pass = #nn.pass<forward>} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %d = nn.mul %r, %g {nn.pass = #nn.pass<backward>} : (tensor<2x16xf32>, tensor<2x16xf32>) -> tensor<2x16xf32>
+  return %v, %d : tensor<4x8xf32>, tensor<2x16xf32>
+}
+
+// One kernel would write both; the backward pass reads one.
+// CHECK-LABEL: @both
+// CHECK: %[[E:.*]] = nn.exp
+// CHECK-NEXT: %[[F:.*]] = nn.reshape %[[E]] {nn.pass = #forward}
+// CHECK-NEXT: nn.log %[[F]]
+// CHECK: nn.mul %[[E]], %{{.*}} {nn.pass = #backward}
+// CHECK: %[[R:.*]] = nn.reshape %[[E]] {nn.pass = #backward}
+// CHECK-NEXT: nn.mul %[[R]], %{{.*}} {nn.pass = #backward}
+func.func @both(%x: tensor<4x8xf32>, %g: tensor<4x8xf32>, %h: tensor<32xf32>) -> (tensor<32xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<32xf32>) {
+  %a = nn.exp %x {nn.pass = #nn.pass<forward>} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %f = nn.reshape %a {nn.pass = #nn.pass<forward>} : (tensor<4x8xf32>) -> tensor<32xf32>
+  %u = nn.log %f {nn.pass = #nn.pass<forward>} : (tensor<32xf32>) -> tensor<32xf32>
+  %v = nn.log %a {nn.pass = #nn.pass<forward>} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %d = nn.mul %a, %g {nn.pass = #nn.pass<backward>} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %e = nn.mul %f, %h {nn.pass = #nn.pass<backward>} : (tensor<32xf32>, tensor<32xf32>) -> tensor<32xf32>
+  return %u, %v, %d, %e : tensor<32xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<32xf32>
+}

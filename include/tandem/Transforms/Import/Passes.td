@@ -141,7 +141,9 @@ def ReuseViewsPass : Pass<"tandem-reuse-views", "::mlir::func::FuncOp"> {
   let summary = "Makes backward views of activations start at the forward view";
   let description = [{
     Backward views of an activation that forward uses through one view
-    only start at that view.
+    only start at that view. Reshapes that later passes read are made there,
+    where no forward operator reads them, or kernels alone do and what they
+    reshape is saved.
   }];
 }
 
