@@ -151,7 +151,9 @@ void PlanMemory::addTensor(unsigned tensor, unsigned last, unsigned lastOfAll) {
     item.last = stageEnd - 1;
     item.isTerms = true;
   }
-  bool holdsNothing = problem.tensors[tensor].isInKernel && !info.isSummed;
+  const Tensor &data = problem.tensors[tensor];
+  bool isUnread = data.heldFrom == Tensor::kIfRead && last <= info.producer;
+  bool holdsNothing = (data.isInKernel || isUnread) && !info.isSummed;
   if (!isArgument && !holdsNothing)
     addItem(item);
   if (info.isSummed && lastOfAll >= stageEnd)

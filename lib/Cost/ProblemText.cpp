@@ -39,6 +39,7 @@ static std::string printTensor(const Tensor &tensor, unsigned index,
               ? " view " + std::to_string(tensor.viewOf)
               : "") +
          (hasPlaces && tensor.isInKernel ? " inside" : "") +
+         (hasPlaces && tensor.heldFrom == Tensor::kIfRead ? " if-read" : "") +
          (hasPlaces && tensor.heldFrom >= 0
               ? " from " + std::to_string(tensor.heldFrom)
               : "") +

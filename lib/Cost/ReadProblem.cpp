@@ -193,6 +193,10 @@ bool ProblemParser::parseTensor() {
     tensor.isInKernel = true;
     ++end;
   }
+  if (getWord(end) == "if-read") {
+    tensor.heldFrom = Tensor::kIfRead;
+    ++end;
+  }
   if (getWord(end) == "from") {
     auto from = parseNumber<int>(getWord(end + 1));
     if (!from || *from < 0)

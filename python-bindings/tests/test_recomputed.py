@@ -205,6 +205,37 @@ def test_without_a_limit_the_flag_makes_nothing_slower():
     assert costs[1] <= costs[0]
 
 
+class Norms(torch.nn.Module):
+    """4 x (convolution, group norm, SiLU): the norm's backward pass reshapes what it reads."""
+
+    def __init__(self):
+        super().__init__()
+        parts = [
+            torch.nn.Sequential(
+                torch.nn.Conv2d(8, 8, 3, padding=1), torch.nn.GroupNorm(4, 8), torch.nn.SiLU()
+            )
+            for _ in range(4)
+        ]
+        self.layers = torch.nn.Sequential(*parts).double()
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+def test_a_plan_that_takes_nothing_of_the_offer_is_the_one_without_it():
+    x, plans = torch.randn(8, 8, 16, 16, dtype=torch.float64), []
+    for offer in (False, True):
+        model = Norms()
+        sgd = torch.optim.SGD(model.parameters(), lr=0.1)
+        step = tandem.compile(
+            model, squares, sgd, x, mesh="data=1", search="tandem", recompute=offer
+        )
+        cost = float(re.search(r"(?m)^cost (\S+)", step.compiled.plan)[1])
+        plans.append((cost, peak_of(step), held_by(step)))
+        assert choices_of(step) == 0 and step.program.held_bytes(0) <= peak_of(step)
+    assert plans[1] == pytest.approx(plans[0], rel=1e-3)
+
+
 def test_less_than_parameters_need_is_refused():
     with pytest.raises(CompileError) as caught:
         compiled(mesh="data=1", search="tandem", memory="10kB")

@@ -77,7 +77,9 @@ struct Tensor {
   bool isInKernel = false;
   /// An operator before its producer from which on it is held: the first one of
   /// a loop that carries it or of a step that returns it. -1 if it is held from
-  /// its producer on, as is what may be terms over time.
+  /// its producer on, as is what may be terms over time; `kIfRead` if so, but
+  /// only where a plan has a reader of it: a kernel writes it for those alone.
+  static constexpr int kIfRead = -2;
   int heldFrom = -1;
   unsigned getFirstHeld(unsigned producer) const {
     return heldFrom < 0 ? producer : heldFrom;

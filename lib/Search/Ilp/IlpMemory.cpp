@@ -322,8 +322,10 @@ void IlpMemory::addProduced(unsigned index, unsigned produced) {
   if (isInKernel && !maySum)
     return;
   Expr held = getHeld(index, produced);
-  std::vector<Need> chain{
-      {tensor.producer, isInKernel ? tensor.summed[produced] : held}};
+  std::vector<Need> chain;
+  if (problem.tensors[index].heldFrom != Tensor::kIfRead || maySum)
+    chain.push_back(
+        {tensor.producer, isInKernel ? tensor.summed[produced] : held});
   if (maySum) {
     holdChain(index, layout, chain, tensor.producer, Life::Produced);
     addGradient(index, produced, held);

@@ -135,6 +135,7 @@ void SourceAdder::addAbsent() {
     for (cost::Layout &layout : *layouts)
       layout = getAbsentLayout(graph);
   absent.seconds = 0;
+  absent.workspace = 0;
   set.signatures.insert(set.signatures.begin(), absent);
   set.members.insert(set.members.begin(), set.members.front());
   if (!set.sources.empty())

@@ -208,7 +208,7 @@ int Extractor::getHeldFrom(unsigned value, const cost::SignatureSet &set,
   bool isOfLoop = producer >= 0 && isCarried(graph.ops[producer].op),
        isReturned = isReturnedAsMade(value);
   if ((!isOfLoop && !isReturned) || (time >= 0 && llvm::any_of(set, isTerms)))
-    return -1;
+    return residence.isHeldIfRead[value] ? cost::Tensor::kIfRead : -1;
   unsigned begin =
       isReturned ? firstGroup : loopBegins.at(*getLoop(graph.ops[producer].op));
   return begin < problem.operators.size() ? static_cast<int>(begin) : -1;

@@ -69,15 +69,21 @@ static bool isWholeView(Operation *op) {
              getBytes(op->getResult(0).getType());
 }
 
-/// Values that others than `ops` read.
-static SmallVector<unsigned> getReadOutside(const StepGraph &graph,
-                                            ArrayRef<unsigned> ops) {
+/// Values that others than `ops` read, or surely read: not as choices, and not
+/// as clones that may be left out.
+static SmallVector<unsigned>
+getReadOutside(const StepGraph &graph, ArrayRef<unsigned> ops, bool isSure) {
   llvm::DenseSet<unsigned> members(ops.begin(), ops.end());
+  auto isOutside = [&](Use use) {
+    bool mayBeAbsent =
+        use.op < graph.ops.size() &&
+        (graph.ops[use.op].isOptional || graph.ops[use.op].isEither());
+    return !members.contains(use.op) && !(isSure && mayBeAbsent);
+  };
   SmallVector<unsigned> values;
   for (unsigned op : ops)
     for (unsigned value : graph.ops[op].results)
-      if (llvm::any_of(graph.values[value].uses,
-                       [&](Use use) { return !members.contains(use.op); }))
+      if (llvm::any_of(graph.values[value].uses, isOutside))
         values.push_back(value);
   return values;
 }
@@ -93,7 +99,7 @@ static unsigned countSources(const StepGraph &graph) {
 
 Residence::Residence(const StepGraph &graph)
     : viewOf(graph.values.size(), -1), isInKernel(graph.values.size()),
-      isOutside(graph.values.size()) {
+      isHeldIfRead(graph.values.size()), isOutside(graph.values.size()) {
   llvm::MapVector<std::pair<PassKind, std::optional<int64_t>>,
                   SmallVector<unsigned>>
       parts;
@@ -108,6 +114,8 @@ Residence::Residence(const StepGraph &graph)
   for (unsigned source = 0; source < countSources(graph); ++source)
     for (auto &[key, ops] : parts)
       addPart(graph, ops, source);
+  if (graph.hasChoices())
+    addUnread(graph, parts[{PassKind::Forward, std::nullopt}]);
   // A term is added up where it is made, although its sum stands behind the
   // loop.
   for (unsigned value = 0; value < graph.values.size(); ++value)
@@ -128,11 +136,9 @@ static llvm::DenseSet<Value> getWritten(ArrayRef<Value> values) {
   return written;
 }
 
-void Residence::addPart(const StepGraph &graph, ArrayRef<unsigned> ops,
-                        unsigned source) {
-  Block block;
-  CloneMap clones;
-  cloneOperators(graph, ops, getReadOutside(graph, ops), block, clones, source);
+/// What `lower` makes within kernels and does not write there.
+static llvm::DenseSet<Value> findInKernels(const StepGraph &graph,
+                                           Block &block) {
   SmallVector<FusionGroup> groups =
       formFusionGroups(block, sched::getDevice(graph.step).fusion);
   llvm::DenseSet<Value> inKernels, written;
@@ -144,13 +150,35 @@ void Residence::addPart(const StepGraph &graph, ArrayRef<unsigned> ops,
         inKernels.insert_range(op->getResults());
     written.insert_range(getWritten(getGroupOutputs(group, groups)));
   }
+  for (Value value : written)
+    inKernels.erase(value);
+  return inKernels;
+}
+
+void Residence::addUnread(const StepGraph &graph, ArrayRef<unsigned> ops) {
+  Block block;
+  CloneMap clones;
+  cloneOperators(graph, ops, getReadOutside(graph, ops, /*isSure=*/true), block,
+                 clones);
+  llvm::DenseSet<Value> inKernels = findInKernels(graph, block);
+  for (auto [made, value] : clones.values)
+    isHeldIfRead[value] = inKernels.contains(made) && !isInKernel[value];
+}
+
+void Residence::addPart(const StepGraph &graph, ArrayRef<unsigned> ops,
+                        unsigned source) {
+  Block block;
+  CloneMap clones;
+  cloneOperators(graph, ops, getReadOutside(graph, ops, /*isSure=*/false),
+                 block, clones, source);
+  llvm::DenseSet<Value> inKernels = findInKernels(graph, block);
   for (auto [made, value] : clones.values) {
     int producer = graph.values[value].producer;
     bool isOptional = producer >= 0 && graph.ops[producer].isOptional;
     bool isSeen = isOptional ? source > 0 && !made.use_empty() : source == 0;
     if (!isSeen || !made.getDefiningOp())
       continue;
-    if (inKernels.contains(made) && !written.contains(made))
+    if (inKernels.contains(made))
       isInKernel[value] = true;
     else
       isOutside[value] = true;

@@ -48,10 +48,14 @@ struct Residence {
   std::vector<int> viewOf;
   /// Per value: whether one kernel makes it and alone reads it.
   std::vector<bool> isInKernel;
+  /// Per value that only choices and clones read outside of the kernel that
+  /// makes it: it is written for those that a plan has.
+  std::vector<bool> isHeldIfRead;
 
 private:
   void addPart(const StepGraph &graph, llvm::ArrayRef<unsigned> ops,
                unsigned source);
+  void addUnread(const StepGraph &graph, llvm::ArrayRef<unsigned> ops);
 
   /// Per value: whether others than one kernel read it.
   std::vector<bool> isOutside;

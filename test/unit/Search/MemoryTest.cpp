@@ -474,11 +474,14 @@ TEST(MemoryTest, searchesAgreeOnSources) {
   unsigned numPlans = 0, numProven = 0, numAgain = 0, numTooLarge = 0;
   for (uint64_t seed = 0; seed < kNumChains; ++seed) {
     SearchProblem problem = ChainMaker(seed).run();
+    Random random(seed);
+    for (Tensor &tensor : problem.tensors)
+      if (random.chance(0.3))
+        tensor.heldFrom = Tensor::kIfRead;
     std::optional<Peaks> peaks = findPeaks(problem, 300'000);
     if (!peaks)
       continue;
     auto [least, most] = *peaks;
-    Random random(seed);
     problem.memoryLimit =
         least - 2 + static_cast<int64_t>(random.below(1 + (most - least) / 2));
     SearchResult exact = searchExhaustive(problem, {});

@@ -158,12 +158,13 @@ TEST(Text, BadProblemsAreOneLine) {
       "piece, memory, alignment, axis, tensor, signatures, operator or tie");
 }
 
-/// `dw` in the memory of `w`, `new` inside of a kernel and held from operator 2
-/// on, parts of 64 bytes.
+/// `x` held if it is read, `dw` in the memory of `w`, `new` inside of a kernel
+/// and held from operator 2 on, parts of 64 bytes.
 static std::string getPlaces() {
   std::string text = kProblem;
   for (auto [from, to] :
        {std::pair("memory 4096 B\n", "memory 4096 B\nalignment 64\n"),
+        std::pair("x 8x4 4 B\n", "x 8x4 4 B if-read\n"),
         std::pair("dw 4x4 4 B\n", "dw 4x4 4 B view 1\n"),
         std::pair("new 4x4 4 B\n", "new 4x4 4 B times 2 inside from 2\n")})
     text.replace(text.find(from), strlen(from), to);
@@ -176,6 +177,7 @@ TEST(Text, PlacesPrintAsTheyWereParsed) {
   auto problem = parseSearchProblem(getPlaces(), "p.txt", error);
   ASSERT_TRUE(problem) << error;
   EXPECT_EQ(print(*problem), getPlaces());
+  EXPECT_EQ(problem->tensors[0].heldFrom, Tensor::kIfRead);
   EXPECT_EQ(problem->tensors[2].viewOf, 1);
   EXPECT_TRUE(problem->tensors[3].isInKernel);
   EXPECT_EQ(problem->tensors[3].heldFrom, 2);

@@ -54,7 +54,7 @@ void PlanEditor::listTensor(unsigned tensor, unsigned last, unsigned lastOfSum,
   if (made.isSummed)
     addOnce(made.summedBytes, &OperatorBytes::lateBirths, birth,
             std::max(lastOfSum, birth), entries);
-  if (isArgument || facts.isInKernel(tensor, made.isSummed))
+  if (isArgument || facts.isInKernel(tensor, made.isSummed, last))
     return;
   birth = problem.tensors[tensor].getFirstHeld(birth);
   int64_t share = made.bytes / facts.numStrands;

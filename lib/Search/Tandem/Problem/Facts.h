@@ -71,9 +71,12 @@ public:
   /// Whether the tensor, produced so, lies in the memory of its root.
   bool isFolded(unsigned tensor, const cost::Layout &produced,
                 const cost::Layout &ofRoot, bool isSummed) const;
-  /// Whether it holds nothing in its producer's layout.
-  bool isInKernel(unsigned tensor, bool isSummed) const {
-    return problem.tensors[tensor].isInKernel && !isSummed;
+  /// Whether it holds nothing in its producer's layout, read last by `last`.
+  bool isInKernel(unsigned tensor, bool isSummed, unsigned last) const {
+    const cost::Tensor &data = problem.tensors[tensor];
+    bool isUnread = data.heldFrom == cost::Tensor::kIfRead &&
+                    last <= tensors[tensor].producer;
+    return (data.isInKernel || isUnread) && !isSummed;
   }
   /// Whether copies of the tensor may wait until updates want them.
   bool mayWait(unsigned tensor) const;

@@ -90,7 +90,7 @@ void FixedForms::holdTensor(unsigned tensor, unsigned last) {
   if (made.isSummed)
     holdOnce(facts.problem.getBytes(tensor, facts.getSummed(made.produced)),
              isArgument ? -1 : static_cast<int>(info.producer), made.lastOp);
-  if (isArgument || facts.isInKernel(tensor, made.isSummed))
+  if (isArgument || facts.isInKernel(tensor, made.isSummed, last))
     return;
   unsigned first = facts.problem.tensors[tensor].getFirstHeld(info.producer);
   if (first == info.producer && facts.isOverTime(made.produced))
