@@ -81,6 +81,18 @@ static Json write(const PeakEntry &entry, const Explanation &explanation) {
   return json;
 }
 
+static Json write(const HostEntry &entry) {
+  Json json{{"kind", entry.isStored ? "stored" : "sent"},
+            {"tensor", entry.name},
+            {"location", entry.location},
+            {"form", entry.form},
+            {"count", entry.count},
+            {"bytes", entry.bytes}};
+  if (entry.hasOwnCopies)
+    json["seconds"] = entry.seconds;
+  return json;
+}
+
 static Json write(const FormChange &change) {
   return {{"pass", getPassName(change.pass)},
           {"form", change.form},
@@ -139,11 +151,16 @@ std::string tandem::explain::printJson(const Explanation &explanation) {
   Json held = Json::array();
   for (const PeakEntry &entry : explanation.peakEntries)
     held.push_back(write(entry, explanation));
+  Json onHost = Json::array();
+  for (const HostEntry &entry : explanation.hostEntries)
+    onHost.push_back(write(entry));
   Json memory{{"peak", explanation.peak},
               {"stage", explanation.peakStage},
               {"held", std::move(held)}};
   if (explanation.memoryLimit != kNoLimit)
     memory["limit"] = explanation.memoryLimit;
+  if (!onHost.empty())
+    memory["on_host"] = std::move(onHost);
   Json json{{"mesh", explanation.mesh},
             {"accounting", explanation.accounting},
             {"stages", explanation.numStages},

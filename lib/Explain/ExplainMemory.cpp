@@ -51,6 +51,50 @@ static std::vector<PeakEntry> getPeakEntries(const PlanFacts &facts,
   return groups.take(&PeakEntry::bytes);
 }
 
+/// What the plan pays for the copies of a tensor there and back.
+static void addCopies(const PlanFacts &facts, unsigned tensor,
+                      HostEntry &entry) {
+  auto add = [&](unsigned op) {
+    entry.hasOwnCopies = true;
+    entry.seconds +=
+        facts.problem.getSignatures(op)[facts.plan.signatures[op]].seconds;
+  };
+  if (!entry.isStored)
+    add(facts.index.tensors[tensor].producer);
+  for (const TensorUse &use : facts.index.tensors[tensor].uses)
+    if (isHostCopy(facts.problem.operators[use.op]))
+      add(use.op);
+}
+
+/// With what is sent in place of the copy that lies there.
+static std::vector<HostEntry>
+getHostEntries(const PlanFacts &facts, const std::vector<int64_t> &elements) {
+  using Key = std::tuple<bool, Layout, std::string>;
+  Groups<Key, HostEntry> groups;
+  SearchProblem sized;
+  sized.axes = facts.problem.axes;
+  for (unsigned i = 0; i < elements.size(); ++i) {
+    const Layout &layout = facts.getLayout(i);
+    if (elements[i] == 0 || layout.isAbsent())
+      continue;
+    const Operator &op =
+        facts.problem.operators[facts.index.tensors[i].producer];
+    bool isStored = op.kind == Operator::Kind::Resident;
+    unsigned named = isStored ? i : op.operands.front();
+    HostEntry first{.isStored = isStored,
+                    .name = facts.names.getLabel(named),
+                    .location = facts.names.getLocation(named),
+                    .form = print(facts.problem, layout)};
+    HostEntry &entry = groups.get({isStored, layout, first.location}, first);
+    sized.tensors = {facts.problem.tensors[i]};
+    sized.tensors.front().elementBytes = elements[i];
+    ++entry.count;
+    entry.bytes += sized.getBytes(0, layout);
+    addCopies(facts, i, entry);
+  }
+  return groups.take(&HostEntry::bytes);
+}
+
 //===----------------------------------------------------------------------===//
 // A step without
 //===----------------------------------------------------------------------===//
@@ -224,6 +268,7 @@ bool tandem::explain::addMemory(PlanFacts &facts, const ExplainOptions &options,
   if (!holdings)
     return false;
   result.peakEntries = getPeakEntries(facts, *holdings);
+  result.hostEntries = getHostEntries(facts, options.hostElements);
   if (options.numChoices == 0 || result.peakEntries.empty())
     return true;
   Without without(facts);

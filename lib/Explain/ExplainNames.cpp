@@ -86,6 +86,11 @@ static int findStored(const SearchProblem &problem,
   return largest;
 }
 
+bool tandem::explain::isHostCopy(const Operator &op) {
+  return op.name.starts_with("nn.from_host") ||
+         op.name.starts_with("nn.to_host");
+}
+
 Names::Names(const SearchProblem &problem) {
   std::vector<unsigned> producers = problem.getProducers();
   locations.resize(problem.tensors.size());
@@ -96,8 +101,11 @@ Names::Names(const SearchProblem &problem) {
     locations[i] = op.getMadeLocation(result);
     std::string &label = labels.emplace_back(problem.tensors[i].name);
     int stored = findStored(problem, producers, op);
-    if (stored >= 0)
-      label += "(" + problem.tensors[stored].name + ")";
+    unsigned copied = i;
+    while (isHostCopy(problem.operators[producers[copied]]))
+      copied = problem.operators[producers[copied]].operands.front();
+    if (stored >= 0 || copied != i)
+      label += "(" + problem.tensors[stored >= 0 ? stored : copied].name + ")";
   }
   for (const Operator &op : problem.operators) {
     bool isUpdate =

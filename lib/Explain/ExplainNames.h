@@ -54,6 +54,9 @@ private:
   std::vector<std::vector<std::string>> names;
 };
 
+/// Whether it sends a tensor to the host, or fetches it from there.
+bool isHostCopy(const cost::Operator &op);
+
 /// Labels of a problem's tensors.
 class Names {
 public:
@@ -62,6 +65,7 @@ public:
   /// The tensor's name; where the operator that makes it reads stored tensors,
   /// with the largest of them: `nn.matmul_113(layers.1.attention.q.weight)`;
   /// and gradients as `nn.matmul_964(gradient of layers.1.mlp.w1.weight)`.
+  /// Copies name what is copied: `nn.from_host_917(nn.gelu_33)`.
   const std::string &getLabel(unsigned tensor) const { return labels[tensor]; }
   /// The source line of what makes the tensor; of a stored one, or where there
   /// is none, of its first user that has one.

@@ -177,6 +177,30 @@ static std::string printPeak(const Explanation &explanation) {
   return table.print(title);
 }
 
+/// What its copies take, which computation does not hide.
+static std::string getCopiesText(const HostEntry &entry) {
+  if (!entry.hasOwnCopies)
+    return "copied beside its update";
+  return entry.seconds > 0 ? "copies " + formatSeconds(entry.seconds, true)
+                           : "copies hidden";
+}
+
+static std::string printHost(const Explanation &explanation) {
+  int64_t bytes = 0;
+  Table table("rlllll", kMaxPrinted, formatBytes);
+  for (const HostEntry &entry : explanation.hostEntries) {
+    bytes += entry.bytes;
+    std::string count =
+        entry.count > 1 ? " x " + std::to_string(entry.count) : "";
+    table.add({formatBytes(entry.bytes), entry.isStored ? "stored" : "sent",
+               entry.name + count, entry.form, formatPlace(entry.location),
+               getCopiesText(entry)},
+              entry.bytes);
+  }
+  return table.print("On the host: " + formatBytes(bytes) +
+                     " of each rank, and what its copies cost");
+}
+
 //===----------------------------------------------------------------------===//
 // Forms
 //===----------------------------------------------------------------------===//
@@ -264,7 +288,8 @@ static std::string printForms(const Explanation &explanation, const char *title,
 std::string tandem::explain::printText(const Explanation &explanation) {
   std::string text = printTime(explanation) + printKinds(explanation) +
                      printCollectives(explanation) +
-                     printExposures(explanation) + printPeak(explanation);
+                     printExposures(explanation) + printPeak(explanation) +
+                     printHost(explanation);
   text += "\nForms: bytes of one device, of the whole tensor; what would be "
           "next best, " +
           getMethodText(explanation);

@@ -146,6 +146,19 @@ def test_explanations_price_the_host(tmp_path):
     assert fetched <= {"copied from the host already", "scratch of the operator", "not asked"}
 
 
+def test_explanations_name_what_lies_on_the_host():
+    pins = [tandem.pin("exp_avg*", "host"), tandem.pin("parameter:head.*", "host"), *ON_HOST]
+    step = compiled(pins=pins, **WAYS["preset"])
+    entries = step.explain()["memory"]["on_host"]
+    sent = [entry for entry in entries if entry["kind"] == "sent"]
+    stored = {entry["tensor"] for entry in entries if entry["kind"] == "stored"}
+    assert "head.weight" in stored and any(name.startswith("exp_avg") for name in stored)
+    assert sent and all(entry["location"] and "seconds" in entry for entry in sent)
+    assert sum(entry["bytes"] for entry in entries) == pytest.approx(
+        step.program.pinned_bytes(0), rel=0.1
+    )
+
+
 def test_the_plan_sends_no_more_than_the_host_holds(tmp_path):
     """What does not wait there is made again: the limit of the device holds, too."""
     options = dict(mesh="data=1", search="tandem", cluster=near_host(tmp_path, 1))
@@ -161,7 +174,9 @@ def test_the_plan_sends_no_more_than_the_host_holds(tmp_path):
 
 def test_what_the_host_lacks_is_said():
     with pytest.raises(
-        CompileError, match=r"on the host of a rank, .* more than the limit of 1 kB"
+        CompileError,
+        match=r"on the host of a rank, .* more than the limit of 1 kB: expected --host-memory of "
+        r"at least .*, or pins ':host' on less",
     ):
         compiled(pins=ON_HOST, host_memory="1kB", **WAYS["preset"])
     with pytest.raises(CompileError, match=r"but the host memory is limited to 0: expected more"):

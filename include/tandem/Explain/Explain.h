@@ -188,6 +188,20 @@ struct PeakEntry {
 /// `stored`, `copy`, ...
 const char *describe(cost::Holding::Kind kind);
 
+/// What lies on the host: the tensors of an entry in one form.
+struct HostEntry {
+  /// From step to step; else it waits there for the backward pass.
+  bool isStored = false;
+  std::string name, location, form;
+  unsigned count = 0;
+  /// Of all of them, of one device.
+  int64_t bytes = 0;
+  /// What the plan pays for copies that are operators of their own: what
+  /// computation does not hide. States are copied beside their updates.
+  double seconds = 0;
+  bool hasOwnCopies = false;
+};
+
 //===----------------------------------------------------------------------===//
 // All together
 //===----------------------------------------------------------------------===//
@@ -209,6 +223,9 @@ struct ExplainOptions {
   double timeLimit = 0;
   /// Asked meanwhile: true ends the searches as the limit does. May be empty.
   std::function<bool()> endsSearch = {};
+  /// Bytes of an element of each tensor that lies on the host, of which
+  /// problems know none; 0 of all others. Empty: nothing lies there.
+  std::vector<int64_t> hostElements = {};
 };
 
 struct Explanation {
@@ -228,6 +245,7 @@ struct Explanation {
   std::vector<Collective> collectives;
   std::vector<Exposure> exposures;
   std::vector<PeakEntry> peakEntries;
+  std::vector<HostEntry> hostEntries;
 };
 
 /// Explains a legal plan. Nothing, and one line in `error`, if it is not one.

@@ -7,6 +7,8 @@
 
 #include "ExplainPlan.h"
 #include "mlir/IR/Diagnostics.h"
+#include "tandem/Analysis/Bytes.h"
+#include "tandem/Dialect/NN/Host.h"
 #include "tandem/Dialect/SPMD/MeshText.h"
 #include "tandem/Explain/Explain.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -15,6 +17,23 @@ using namespace mlir;
 using namespace tandem;
 using namespace tandem::plan;
 using namespace tandem::spmd;
+
+/// Of what is stored there or sent there; a new value takes the place of the
+/// old one.
+static std::vector<int64_t> listHostElements(const StepGraph &graph,
+                                             const Extraction &extraction) {
+  std::vector<int64_t> elements;
+  for (unsigned number : extraction.values) {
+    const ValueNode &value = graph.values[number];
+    bool lies =
+        value.isOnHost &&
+        (value.producer < 0 || isa<nn::ToHostOp>(graph.ops[value.producer].op));
+    auto type = dyn_cast<RankedTensorType>(value.value.getType());
+    elements.push_back(lies && type ? getElementBytes(type.getElementType())
+                                    : 0);
+  }
+  return elements;
+}
 
 LogicalResult tandem::plan::answer(const StepGraph &graph,
                                    const Extraction &extraction,
@@ -26,6 +45,7 @@ LogicalResult tandem::plan::answer(const StepGraph &graph,
     explain::ExplainOptions ofSearch;
     ofSearch.timeLimit = options.searchTimeLimit;
     ofSearch.endsSearch = options.exchange.endsSearch;
+    ofSearch.hostElements = listHostElements(graph, extraction);
     auto explanation = explain::explain(problem, plan, ofSearch, error);
     if (!explanation)
       return emitError(graph.getLoc()) << "the plan has no cost: " << error;
