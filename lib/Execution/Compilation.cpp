@@ -539,7 +539,7 @@ bool Compilation::make(std::string_view text, std::string_view name) {
       error += recompute.remedy;
     return false;
   }
-  tryWithout();
+  tryOthers();
   trySplit();
   return true;
 }

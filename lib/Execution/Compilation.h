@@ -50,8 +50,8 @@ struct Recompute {
   /// made, or else that of the first one.
   std::string error;
   /// Whether values may wait on the host that no pin sends there, so that less
-  /// may be offered.
-  bool mayWithdraw = false;
+  /// may be offered; whether no pin says what lies there.
+  bool mayWithdraw = false, competes = false;
   /// The pins that stages read, and those that would put states on the host,
   /// until they are tried.
   std::vector<std::string> pins, statePins;
@@ -201,13 +201,16 @@ private:
   void offer(const std::string &remark);
   std::string withdraw();
   bool complete(mlir::FailureOr<bool> isDone);
+  std::string storeStates();
+  bool tryOffer(const std::string &remark);
   void tryWithout();
+  void tryOthers();
   mlir::ModuleOp getOtherOffer();
   void keepStep();
   mlir::FailureOr<bool> fits();
   mlir::FailureOr<bool> joinPasses();
   void trySplit();
-  void tryOther(llvm::function_ref<bool()> make);
+  bool tryOther(llvm::function_ref<bool()> make);
   double predictStep() const;
   mlir::FailureOr<bool> planLess();
   mlir::LogicalResult failTooLarge();

@@ -55,7 +55,7 @@ LogicalResult Compilation::keepSource(const Stage *first) {
   recompute.remedy = isGiven() ? "" : suggestHost(options, step);
   if (ofStages.hostMemory <= 0 || isGiven())
     return success(error.empty());
-  recompute.mayWithdraw = llvm::none_of(
+  recompute.mayWithdraw = recompute.competes = llvm::none_of(
       options.pins, [&](StringRef pin) { return asksToSend(step, pin); });
   recompute.statePins = listStatePins(step);
   return success(error.empty());
@@ -96,16 +96,22 @@ std::string Compilation::offerMore() {
   recompute.error = recompute.error.empty() ? error : recompute.error;
   if (recompute.mayWithdraw)
     return "no Program fits that sends values to the host: " + withdraw();
-  std::vector<std::string> pins = std::exchange(recompute.statePins, {});
-  if (pins.empty())
+  if (recompute.statePins.empty())
     return "";
+  return "no plan fits that holds the states of the optimizer: " +
+         storeStates();
+}
+
+/// From here on states lie on the host, and values may wait there again; says
+/// so.
+std::string Compilation::storeStates() {
+  std::vector<std::string> pins = std::exchange(recompute.statePins, {});
   recompute.mayWithdraw = false;
   ofStages.hostMemory = recompute.hostMemory;
   llvm::append_range(recompute.pins, pins);
   ofStages.pins = recompute.pins;
-  return "no plan fits that holds the states of the optimizer: they lie on the "
-         "host, as with the pins '" +
-         llvm::join(pins, "', '") + "'";
+  return "they lie on the host, as with the pins '" + llvm::join(pins, "', '") +
+         "'";
 }
 
 /// The step as it was in front of the stage import.
@@ -152,9 +158,9 @@ double Compilation::predictStep() const {
 }
 
 /// Of two ways to fit a step into memory, the one whose Program is predicted to
-/// be faster; of equal ones the first.
-void Compilation::tryOther(llvm::function_ref<bool()> make) {
-  double seconds = predictStep();
+/// be faster; of equal ones the first. True: the other one.
+bool Compilation::tryOther(llvm::function_ref<bool()> make) {
+  double seconds = predictStep(), cost = repeats.cost;
   CompiledProgram first = result;
   std::optional<Pipe> ofFirst = pipe;
   result.bytes.clear();
@@ -162,26 +168,48 @@ void Compilation::tryOther(llvm::function_ref<bool()> make) {
   error.clear();
   bool isAlike = result.bytes.empty() == first.bytes.empty();
   if (isMade && isAlike && predictStep() < seconds)
-    return;
+    return true;
   first.seconds = result.seconds;
   result = std::move(first);
   pipe = std::move(ofFirst);
+  repeats.cost = cost;
+  return false;
+}
+
+/// The step from its import on, with the offer as it is now and no further one.
+bool Compilation::tryOffer(const std::string &remark) {
+  std::vector<std::string> states = std::exchange(recompute.statePins, {});
+  bool isFaster = tryOther([&] {
+    ofStages.pins = recompute.pins;
+    offer(remark);
+    return complete(compileFrom(findStage("import")));
+  });
+  recompute.statePins = std::move(states);
+  return isFaster;
 }
 
 /// The search for a plan that may send values to the host finds another one,
 /// and not always a better one.
 void Compilation::tryWithout() {
-  if (!recompute.mayWithdraw || !recompute.step || !ofStages.recompute ||
-      isCancelled())
+  if (recompute.mayWithdraw && !isCancelled())
+    tryOffer("plans that send values to the host are slower than what fits "
+             "without: " +
+             withdraw());
+}
+
+/// Where a limit binds and no pin says what lies on the host: all that may lie
+/// there, or be made again in its place, competes by its Program.
+void Compilation::tryOthers() {
+  if (!recompute.competes || !recompute.step || !ofStages.recompute)
     return;
-  tryOther([&] {
-    ofStages.pins = recompute.pins;
-    recompute.statePins.clear();
-    offer("plans that send values to the host are slower than what fits "
-          "without: " +
-          withdraw());
-    return complete(compileFrom(findStage("import")));
-  });
+  tryWithout();
+  if (recompute.statePins.empty() || isCancelled())
+    return;
+  if (!tryOffer("plans that hold the states of the optimizer are slower: " +
+                storeStates()))
+    return;
+  recompute.mayWithdraw = repeats.sent > 0;
+  tryWithout();
 }
 
 /// Plans that hold less may be faster than joined passes.

@@ -119,19 +119,19 @@ def adam(model):
     return torch.optim.AdamW(model.parameters(), lr=0.01)
 
 
-def check_training(model, loss_fn, batches, **options):
+def check_training(model, loss_fn, batches, optimizer=adam, **options):
     """Three steps beside eager, with the model's own checkpoints."""
     twin = copy.deepcopy(model)
     step = tandem.compile(
-        model, loss_fn, adam(model), batches[0], gradients=True, seed=7, **options
+        model, loss_fn, optimizer(model), batches[0], gradients=True, seed=7, **options
     )
-    optimizer = adam(twin)
+    own = optimizer(twin)
     for number, batch in enumerate(batches):
-        optimizer.zero_grad()
+        own.zero_grad()
         with tandem.random.replay(7, number):
             loss = loss_fn(twin, batch)
             loss.backward()
-        optimizer.step()
+        own.step()
         assert abs(step(batch).item() - loss.item()) < 1e-9 * abs(loss.item())
         for name, gradient in step.gradients().items():
             expected = twin.get_parameter(name).grad

@@ -7,6 +7,7 @@ import tandem
 import torch
 from conftest import ROOT
 from tandem.errors import CompileError
+from tandem.session.compile import compile_module
 from test_checkpointed import Gpt, adam, batches, check_training, loss_fn, plain
 from test_recomputed import compiled, gpt
 
@@ -78,6 +79,11 @@ def test_copies_are_on_queues_of_their_own():
     assert {line.split()[1] for line in lines if "'to_host'" in line} == {"copy[1]"}
 
 
+def sgd(model):
+    """Without states, which may lie on the host in place of values."""
+    return torch.optim.SGD(model.parameters(), lr=0.1)
+
+
 def near_host(folder, cores, overhead="10 ns"):
     """A laptop of so many cores whose copies to the host take next to nothing, and kernels that they cut little: so a plan
     sends values, and its Program is the faster one.
@@ -96,10 +102,11 @@ def near_host(folder, cores, overhead="10 ns"):
 def test_a_limit_sends_values_to_the_host(tmp_path):
     """Without memory of the host, values are made again."""
     options = dict(mesh="data=1", search="tandem", cluster=near_host(tmp_path, 1))
-    free = compiled(**options)
+    free = compiled(sgd, **options)
     memory = int(0.8 * free.program.held_bytes(0))
-    again = compiled(memory=memory, host_memory=0, **options)
-    step = check_training(gpt(), loss_fn, batches(3), memory=memory, host_memory="1GB", **options)
+    again = compiled(sgd, memory=memory, host_memory=0, **options)
+    options |= dict(memory=memory, host_memory="1GB")
+    step = check_training(gpt(), loss_fn, batches(3), sgd, **options)
     assert sent_by(again) == 0 < sent_by(step)
     assert step.program.held_bytes(0) <= memory
 
@@ -135,10 +142,25 @@ def test_host_memory_makes_nothing_worse(share):
     assert not without or cost_of(step) <= cost_of(without)
 
 
+def test_states_on_the_host_compete_at_each_limit(tmp_path):
+    """Where they are not all that fits, they may yet be what is fastest."""
+    options = dict(mesh="data=1", search="tandem", cluster=near_host(tmp_path, 1))
+    limits = dict(memory=int(0.6 * compiled(**options).program.held_bytes(0)), **options)
+    model = gpt()
+    module = tandem.export(model, loss_fn, adam(model), batches(1)[0])
+
+    def predict(**more):
+        remarks = compile_module(module, timeline=True, **more, **limits).remarks
+        return float(re.search(r"timeline (\S+) s", "\n".join(remarks))[1])
+
+    again, states = predict(host_memory=0), predict(pins=["exp_avg*:host"])
+    assert predict() <= min(states, again) and states < again
+
+
 def test_explanations_price_the_host(tmp_path):
     options = dict(mesh="data=1", search="tandem", cluster=near_host(tmp_path, 1))
-    memory = int(0.8 * compiled(**options).program.held_bytes(0))
-    step = compiled(memory=memory, host_memory="1GB", **options)
+    memory = int(0.8 * compiled(sgd, **options).program.held_bytes(0))
+    step = compiled(sgd, memory=memory, host_memory="1GB", **options)
     held = step.explain()["memory"]["held"]
     assert any("on_host" in entry for entry in held)
     fetched = {e["why_held"] for e in held if e["tensor"].startswith("nn.from_host")}
@@ -162,11 +184,11 @@ def test_explanations_name_what_lies_on_the_host():
 def test_the_plan_sends_no_more_than_the_host_holds(tmp_path):
     """What does not wait there is made again: the limit of the device holds, too."""
     options = dict(mesh="data=1", search="tandem", cluster=near_host(tmp_path, 1))
-    held = compiled(**options).program.held_bytes(0)
+    held = compiled(sgd, **options).program.held_bytes(0)
     limits = dict(memory=int(0.65 * held), **options)
-    free = compiled(host_memory="1GB", **limits)
+    free = compiled(sgd, host_memory="1GB", **limits)
     room = free.program.pinned_bytes(0) // 2
-    step = check_training(gpt(), loss_fn, batches(3), host_memory=room, **limits)
+    step = check_training(gpt(), loss_fn, batches(3), sgd, host_memory=room, **limits)
     assert 0 < step.program.pinned_bytes(0) <= room < free.program.pinned_bytes(0)
     assert step.program.held_bytes(0) <= limits["memory"]
     assert sent_by(step) < sent_by(free)

@@ -17,9 +17,9 @@ def gpt():
     return Gpt(plain, 2).double()
 
 
-def compiled(**options):
+def compiled(optimizer=adam, **options):
     model = gpt()
-    return tandem.compile(model, loss_fn, adam(model), batches(1)[0], **options)
+    return tandem.compile(model, loss_fn, optimizer(model), batches(1)[0], **options)
 
 
 def peak_of(step):
