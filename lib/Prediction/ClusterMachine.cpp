@@ -115,11 +115,8 @@ void ClusterMachine::priceCommands() {
     for (size_t i = 0; i < listings.size(); ++i) {
       ofKind.emplace_back();
       for (const Command *command : listings[i])
-        ofKind.back().push_back(isComputation(*command)
-                                    ? priceComputation(program,
-                                                       program.rankPrograms[i],
-                                                       own, *command)
-                                    : 0);
+        ofKind.back().push_back(
+            isComputation(*command) ? priceComputation(own, *command) : 0);
     }
   }
 }

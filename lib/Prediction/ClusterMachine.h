@@ -36,11 +36,8 @@ std::optional<HostCopy> getHostCopy(const rt::Program &program,
 /// Whether commands of `program` copy from the host or to it.
 bool copiesFromHost(const rt::Program &program);
 
-/// Seconds of a command that computes, on the slowest kind of device, or of a
-/// copy from the host or to it.
-double priceComputation(const rt::Program &program,
-                        const rt::RankProgram &rankProgram,
-                        const cost::Cluster &cluster,
+/// Seconds of a command that computes, on the slowest kind of device.
+double priceComputation(const cost::Cluster &cluster,
                         const rt::Command &command);
 
 /// What `cluster` lacks for the copies of `program`; empty: nothing.

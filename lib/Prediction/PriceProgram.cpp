@@ -56,10 +56,7 @@ PricedWork workOf(const Command &command) {
   return {"nn.matmul", elementName(gemm->inputType), std::move(loops)};
 }
 
-double priceComputation(const Program &program, const RankProgram &rankProgram,
-                        const Cluster &cluster, const Command &command) {
-  if (auto copy = getHostCopy(program, rankProgram, command))
-    return getHostSeconds(cluster, copy->bytes, copy->isToHost);
+double priceComputation(const Cluster &cluster, const Command &command) {
   auto flops = static_cast<double>(command.flops);
   auto bytes = static_cast<double>(command.bytes);
   PricedWork work = workOf(command);
@@ -137,22 +134,16 @@ struct Pricer {
             static_cast<double>(numElements(op.shape) * elementBytes(op.type)));
   }
 
-  void addComputation(const RankProgram &rankProgram, const Cluster &devices,
-                      const Command &command) {
-    times.seconds.back()[command.id] =
-        priceComputation(program, rankProgram, devices, command);
-    if (getHostCopy(program, rankProgram, command))
-      times.latency.back()[command.id] = cluster.host->latency;
-  }
-
   /// On the slowest of `devices`.
   void add(const RankProgram &rankProgram, const Cluster &devices) {
     times.seconds.emplace_back();
     times.collectives.emplace_back();
     times.latency.emplace_back();
     for (const Command *command : rankProgram.listing())
-      if (isComputation(*command))
-        addComputation(rankProgram, devices, *command);
+      if (getHostCopy(program, rankProgram, *command))
+        times.latency.back()[command->id] = cluster.host->latency;
+      else if (isComputation(*command))
+        times.seconds.back()[command->id] = priceComputation(devices, *command);
       else if (const auto *op = std::get_if<Collective>(&command->operation))
         add(command->id, *op);
       else if (const auto *op = std::get_if<Transfer>(&command->operation))
@@ -189,6 +180,41 @@ static Cluster takeDevices(const Program &program, const Cluster &cluster,
   return own;
 }
 
+/// Copies from the host and to it as the simulation has them, where devices
+/// share a link while they copy: in the mean, on the rank that takes longest.
+static Status priceCopies(const Program &program, const Cluster &cluster,
+                          CommandTimes &times) {
+  if (!copiesFromHost(program))
+    return Status::success();
+  std::string error;
+  auto machine = ClusterMachine::make(program, cluster, error);
+  if (!machine)
+    return Status::error(error);
+  auto made = simulate(headOf(program, times.program), *machine);
+  if (!made.ok())
+    return made.status();
+  const Timeline &timeline = made->timeline;
+  struct Sum {
+    int64_t nanoseconds = 0, count = 0;
+  };
+  std::map<std::pair<int64_t, uint32_t>, Sum> sums; // by rank and id
+  for (const TraceEvent &event : timeline.events) {
+    const TimelineCommand &command = timeline.head[event];
+    if (activityOf(command.role, timeline.head.queues[command.queue].role) !=
+        Activity::Copy)
+      continue;
+    Sum &sum = sums[{event.rank, command.id}];
+    sum.nanoseconds += event.end - event.begin, ++sum.count;
+  }
+  for (const auto &[key, sum] : sums) {
+    auto [rank, id] = key;
+    double &seconds = times.seconds[program.rankToProgram[rank]][id];
+    seconds = std::max(seconds, 1e-9 * static_cast<double>(sum.nanoseconds) /
+                                    static_cast<double>(sum.count));
+  }
+  return Status::success();
+}
+
 Expected<CommandTimes> priceProgram(const Program &program,
                                     const std::string &hash,
                                     const Cluster &cluster) {
@@ -209,6 +235,8 @@ Expected<CommandTimes> priceProgram(const Program &program,
   for (size_t i = 0; i < program.rankPrograms.size(); ++i)
     Pricer{program, cluster, mesh, times}.add(program.rankPrograms[i],
                                               takeDevices(program, cluster, i));
+  if (Status status = priceCopies(program, cluster, times); !status.ok())
+    return status;
   return times;
 }
 

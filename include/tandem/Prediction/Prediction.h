@@ -35,8 +35,9 @@ struct PricedWork {
 PricedWork workOf(const rt::Command &command);
 
 /// The seconds of all commands of a Program, a table that tandem-run --times
-/// and tandem-trace take. `hash` is that of its bytes. An error if the cluster
-/// has not as many devices as the Program has ranks.
+/// and tandem-trace take; copies from the host and to it take what they take
+/// in a simulation. `hash` is that of its bytes. An error if the cluster has
+/// not as many devices as the Program has ranks.
 rt::Expected<rt::CommandTimes> priceProgram(const rt::Program &program,
                                             const std::string &hash,
                                             const cost::Cluster &cluster);
