@@ -26,9 +26,9 @@ bool tandem::isSame(const Candidate &first, const Candidate &second) {
 
 bool tandem::isBetter(const Candidate &first, const Candidate &second) {
   auto getKey = [](const Candidate &candidate) {
-    return std::make_tuple(!candidate.failure.empty(), !candidate.isPriced,
-                           candidate.seconds, !candidate.isOpen(),
-                           candidate.number);
+    return std::make_tuple(!candidate.failure.empty(), candidate.excess,
+                           !candidate.isPriced, candidate.seconds,
+                           !candidate.isOpen(), candidate.number);
   };
   return getKey(first) < getKey(second);
 }
@@ -60,16 +60,21 @@ std::string tandem::measure(Candidate &candidate, const std::string &bytes,
     candidate.exposed += share * std::min(exposed[rank], idles[rank]);
   }
   candidate.bubble = candidate.seconds > 0 ? idle / candidate.seconds : 0;
+  std::string failure;
+  int64_t most = 0;
   candidate.held.resize(head.rankPrograms.size());
   for (const SimulationReport::Memory &each : report->memory) {
     int64_t &held = candidate.held[head.rankToProgram[each.rank]];
     held = std::max(held, each.use.held);
-    if (!memory.empty() && each.use.held > memory[each.rank])
-      return "holds " + printByteSize(each.use.held) + " on rank " +
-             std::to_string(each.rank) + ", more than the limit of " +
-             printByteSize(memory[each.rank]);
+    int64_t excess = memory.empty() ? 0 : each.use.held - memory[each.rank];
+    if (excess <= most)
+      continue;
+    candidate.excess = most = excess;
+    failure = "holds " + printByteSize(each.use.held) + " on rank " +
+              std::to_string(each.rank) + ", " + printByteSize(excess) +
+              " more than the limit of " + printByteSize(memory[each.rank]);
   }
-  return "";
+  return failure;
 }
 
 std::vector<std::string>

@@ -24,6 +24,8 @@ struct Candidate {
   int64_t data = 1;
   /// Why there is no Program of it.
   std::string failure = {};
+  /// And what memory lacks for one, B; the most where that is not known.
+  int64_t excess = std::numeric_limits<int64_t>::max();
   size_t number = 0;
   /// Whether the answer is to be no worse, however short the limit is.
   bool isYardstick = false;
@@ -43,7 +45,8 @@ struct Candidate {
 bool isSame(const Candidate &first, const Candidate &second);
 
 /// What became a Program before what was planned alone; of equally fast ones,
-/// one without a pipe axis, and the one that was tried first.
+/// one without a pipe axis, and the one that was tried first. Of those without
+/// a Program the one whose memory lacks least.
 bool isBetter(const Candidate &first, const Candidate &second);
 
 /// Simulates the Program `bytes` on a cluster, and fills in seconds, bubble,

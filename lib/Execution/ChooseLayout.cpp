@@ -375,6 +375,8 @@ void Chooser::tryOne(Candidate &candidate) {
       wasLate = true;
       candidate.failure =
           "no plan that fits was found in its share of the time";
+    } else {
+      candidate.excess = result.excess;
     }
     if (std::string end = getEnd(candidate); hasProgram && !end.empty())
       candidate.failure = "not compiled " + end;
@@ -479,14 +481,16 @@ std::optional<LayoutChoice> Chooser::run(std::string &error) {
     guard.emplace();
   weighAll();
   llvm::sort(candidates, isBetter);
-  if (!candidates.front().failure.empty()) {
+  const Candidate &first = candidates.front();
+  if (!first.failure.empty()) {
+    bool isNearest = first.excess < CompiledProgram().excess;
     error = "mesh auto: none of " + std::to_string(candidates.size()) +
             " layouts of " + std::to_string(cluster.getNumDevices()) +
-            " devices has a Program that fits; " + candidates.front().name +
-            ": " + candidates.front().failure;
+            " devices has a Program that fits; " +
+            (isNearest ? "the nearest is " : "") + first.name + ": " +
+            first.failure;
     return std::nullopt;
   }
-  Candidate &first = candidates.front();
   return LayoutChoice{first.options, first.plan, first.remarks,
                       printTable(candidates, cluster.getNumDevices(),
                                  cluster.name, getEnd(first))};

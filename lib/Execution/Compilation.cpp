@@ -243,8 +243,11 @@ LogicalResult Compilation::runPlan(const Stage &stage) {
     recompute.lacksMemory = exchange.result->lacksMemory;
     recompute.isOfOther = exchange.result->isOfOther;
     repeats.smallest = exchange.result->smallestPeak;
-    if (repeats.count > 0 && !isCancelled())
-      error = describeRepeat();
+    // Of a repeat another limit is too small, and of fewer offers a bound.
+    bool isBound = repeats.smallest == 0 && !nearest.empty();
+    if (recompute.lacksMemory && repeats.count == 0 && !exchange.mayOffer &&
+        !isBound)
+      noteExcess(exchange.result->excess, error);
     return failure();
   }
   PlanResult &found = *exchange.result;
@@ -548,7 +551,7 @@ bool Compilation::make(std::string_view text, std::string_view name) {
 bool Compilation::complete(FailureOr<bool> isDone) {
   while (failed(isDone) || !*isDone) {
     if (failed(isDone) && !offerAgain()) {
-      error = recompute.error.empty() ? error : recompute.error;
+      error = nearest.empty() ? error : nearest;
       return false;
     }
     isDone = compileFrom(findStage(failed(isDone) ? "import" : "plan"));

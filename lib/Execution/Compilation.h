@@ -46,9 +46,6 @@ struct Recompute {
   mlir::OwningOpRef<mlir::ModuleOp> other;
   /// Whether the plan stage found no plan that fits, or had a file of `other`.
   bool lacksMemory = false, isOfOther = false;
-  /// What is said where no offer helps: the error without one, once it was
-  /// made, or else that of the first one.
-  std::string error;
   /// Whether values may wait on the host that no pin sends there, so that less
   /// may be offered; whether no pin says what lies there.
   bool mayWithdraw = false, competes = false;
@@ -213,7 +210,8 @@ private:
   bool tryOther(llvm::function_ref<bool()> make);
   double predictStep() const;
   mlir::FailureOr<bool> planLess();
-  mlir::LogicalResult failTooLarge();
+  void noteExcess(int64_t bytes, const std::string &why);
+  std::string describeTooLarge() const;
   void planAgain(int64_t limit);
   bool planSmallest();
   bool planPinned();
@@ -224,7 +222,6 @@ private:
   int64_t getNextLimit();
   std::string describeHeld() const;
   std::string describeBuckets() const;
-  std::string describeRepeat() const;
   void keepIR(llvm::StringRef stage);
   std::string getPlace(mlir::Location location) const;
   void diagnose(mlir::Diagnostic &diagnostic);
@@ -256,6 +253,9 @@ private:
   /// Of the module and its step, in a text that users rarely see.
   mlir::SmallVector<mlir::Location> wholes;
   std::string error;
+  /// Of what was made or planned, why that which exceeds a limit least does not
+  /// fit: by `result.excess`.
+  std::string nearest;
 };
 
 /// Adds the seconds of its life to a result; those of a stage that runs again

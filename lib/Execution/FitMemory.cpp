@@ -93,7 +93,6 @@ std::string Compilation::offerMore() {
     return "no plan fits that holds all that is saved: the backward pass may "
            "make values again";
   }
-  recompute.error = recompute.error.empty() ? error : recompute.error;
   if (recompute.mayWithdraw)
     return "no Program fits that sends values to the host: " + withdraw();
   if (recompute.statePins.empty())
@@ -272,6 +271,14 @@ FailureOr<std::vector<int64_t>> Compilation::getLimitsOfPipe() {
   return limits;
 }
 
+/// Of what does not fit, the nearest is kept in mind.
+void Compilation::noteExcess(int64_t bytes, const std::string &why) {
+  if (bytes >= result.excess && !nearest.empty())
+    return;
+  result.excess = bytes;
+  nearest = why;
+}
+
 /// What the Program holds too much; empty: it fits.
 FailureOr<std::string> Compilation::findExcess() {
   FailureOr<std::vector<int64_t>> limits = getLimitsOfPipe();
@@ -347,6 +354,7 @@ FailureOr<bool> Compilation::sendLess(const HostExcess &excess) {
   if (!repeats.step || repeats.count >= kMaxRepeats || repeats.sent == 0 ||
       excess.sent <= excess.bytes) {
     recompute.lacksMemory = true;
+    noteExcess(excess.bytes, excess.why);
     return fail(excess.why);
   }
   double share = double(excess.sent - excess.bytes) / double(excess.sent);
@@ -361,8 +369,11 @@ FailureOr<bool> Compilation::sendLess(const HostExcess &excess) {
 
 /// False: the step has to be planned again.
 FailureOr<bool> Compilation::planLess() {
-  if (!repeats.step || repeats.count >= kMaxRepeats || repeats.numPinned > 0)
-    return failTooLarge();
+  noteExcess(repeats.held - repeats.limit, describeTooLarge());
+  if (!repeats.step || repeats.count >= kMaxRepeats || repeats.numPinned > 0) {
+    recompute.lacksMemory = true;
+    return fail(nearest);
+  }
   planAgain(getNextLimit());
   return false;
 }
@@ -380,35 +391,17 @@ std::string Compilation::describeBuckets() const {
          printByteSize(repeats.held);
 }
 
-/// Where the step that was planned again has no plan: `error` says of which
-/// limit.
-std::string Compilation::describeRepeat() const {
-  std::string line = describeBuckets();
-  return !line.empty() ? line
-                       : repeats.excess + "; planned again for at most " +
-                             printByteSize(ofStages.memory) +
-                             ", as its plan holds less than it: " + error;
-}
-
-/// Where an offer to make values again is of no use, this is what is said.
-LogicalResult Compilation::failTooLarge() {
-  recompute.lacksMemory = true;
-  std::string tries =
-      repeats.count ? " after " + std::to_string(repeats.count) + " repeats"
-                    : "";
+/// What is said of a Program that does not fit, if none does.
+std::string Compilation::describeTooLarge() const {
   if (std::string line = describeBuckets(); !line.empty())
-    (void)fail(line);
-  else if (pipe)
-    (void)fail(repeats.excess +
-               "; expected more memory, more points, a search, or another cut "
-               "or order");
-  else
-    (void)fail(repeats.excess + "; its plan" + tries + " holds " +
-               printByteSize(repeats.peak) + ": expected memory of at least " +
-               printByteSize(repeats.held) + ", or more ranks");
-  if (!ofStages.recompute)
-    recompute.error = error;
-  return failure();
+    return line;
+  if (pipe)
+    return repeats.excess +
+           "; expected more memory, more points, a search, or another cut or "
+           "order";
+  return repeats.excess + "; its plan holds " + printByteSize(repeats.peak) +
+         ": expected memory of at least " + printByteSize(repeats.held) +
+         ", or more ranks";
 }
 
 /// Of a pipeline the plan holds all sections and one microbatch, so that its

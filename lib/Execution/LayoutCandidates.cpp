@@ -296,6 +296,7 @@ LayoutCandidates::makePipelines(const Deadline &deadline, bool runsForwardFirst,
           tooLarge.emplace(layout.pipe, layout.data).second) {
         all.push_back(makeOf(result));
         all.back().failure = result.why;
+        all.back().excess = static_cast<int64_t>(result.excess);
       }
     } else if (seen.size() < kMostPipelines &&
                seen.emplace(layout.pipe, layout.data, layout.schedule).second) {

@@ -17,6 +17,7 @@
 #include "tandem_rt/program.h"
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -76,6 +77,9 @@ struct CompiledProgram {
   /// (stage, seconds), with `emit` last; only `cache` where all was found
   /// there.
   std::vector<std::pair<std::string, double>> seconds;
+  /// Where nothing fits: by how much the Program or plan of the error exceeds
+  /// its limit, in bytes; the most where that is not known.
+  int64_t excess = std::numeric_limits<int64_t>::max();
 };
 
 /// What code is made for with these options, which is known before there is a

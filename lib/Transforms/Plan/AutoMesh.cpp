@@ -58,6 +58,9 @@ static std::vector<std::string> listMeshes(int64_t devices) {
   return meshes;
 }
 
+/// Of a mesh that lacks no memory.
+static constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
+
 namespace {
 /// One mesh, and what came of it.
 struct Trial {
@@ -66,6 +69,8 @@ struct Trial {
   std::optional<cost::Plan> plan;
   /// Whether there was too little time for a plan.
   bool isCutShort = false;
+  /// Bytes that its memory lacks, as far as they are known.
+  int64_t excess = kNone;
 };
 
 class MeshSearch {
@@ -124,9 +129,12 @@ void MeshSearch::search(Trial &trial, double seconds) {
     return;
   StepGraph graph = plain.onMesh(*mesh);
   bool isInfeasible = false;
+  PlanResult &told = *options.exchange.result;
+  told.excess = kNone;
   FailureOr<cost::Plan> plan = findPlan(graph, options, seconds, isInfeasible);
   if (succeeded(plan))
     trial.plan = std::move(*plan);
+  trial.excess = told.excess;
   std::chrono::duration<double> taken = Clock::now() - start;
   trial.isCutShort = !trial.plan && !isInfeasible && taken.count() >= seconds;
 }
@@ -162,11 +170,11 @@ void MeshSearch::insist(MutableArrayRef<Trial> trials) {
 }
 
 /// Of equal costs, but for rounding, the mesh that was tried first, which has
-/// fewer axes.
+/// fewer axes. Without plans the one whose memory lacks least.
 static bool isBetter(const Trial &first, const Trial &second) {
   auto getKey = [](const Trial &trial) {
     auto seconds = static_cast<float>(trial.plan ? trial.plan->cost : 0);
-    return std::make_tuple(!trial.plan, seconds, trial.number);
+    return std::make_tuple(!trial.plan, seconds, trial.excess, trial.number);
   };
   return getKey(first) < getKey(second);
 }
@@ -225,11 +233,14 @@ FailureOr<MeshChoice> MeshSearch::run() {
   }
   insist(trials);
   llvm::sort(trials, isBetter);
-  if (!trials.front().plan)
+  const Trial &first = trials.front();
+  options.exchange.result->excess = first.excess;
+  if (!first.plan)
     return emitError(plain.getLoc())
            << "mesh auto: none of " << trials.size() << " meshes of " << devices
-           << " devices has a plan; " << trials.front().mesh << ": "
-           << trials.front().failure;
+           << " devices has a plan; "
+           << (first.excess < kNone ? "the nearest is " : "") << first.mesh
+           << ": " << first.failure;
   report(trials, cluster->name, devices);
   return MeshChoice{trials.front().mesh, std::move(*trials.front().plan)};
 }

@@ -62,6 +62,7 @@ private:
   InFlightDiagnostic emitError() { return mlir::emitError(graph.getLoc()); }
   LogicalResult extract();
   void setLimit();
+  void noteResult(const search::SearchResult &result);
   LogicalResult checkPeak(const cost::Plan &plan, StringRef name);
   LogicalResult writeProblem(const cost::SearchProblem &problem);
   FailureOr<cost::Plan> find();
@@ -107,6 +108,16 @@ private:
   Clock::time_point begin;
 };
 } // namespace
+
+/// For callers, who may offer more where memory is the reason for no plan.
+void Planner::noteResult(const search::SearchResult &result) {
+  PlanResult &told = *options.exchange.result;
+  told.lacksMemory |= result.lacksMemory;
+  told.smallestPeak = result.smallestPeak;
+  int64_t bytes = std::max(result.leastBytes, result.smallestPeak);
+  if (result.lacksMemory && bytes > 0)
+    told.excess = bytes - extraction->problem.memoryLimit;
+}
 
 /// What is asked for, or else the memory of a cluster that somebody named.
 void Planner::setLimit() {
@@ -256,8 +267,7 @@ FailureOr<cost::Plan> Planner::find() {
                           "presets";
   search::SearchResult result = search();
   const cost::SearchProblem &problem = extraction->problem;
-  options.exchange.result->lacksMemory |= result.lacksMemory;
-  options.exchange.result->smallestPeak = result.smallestPeak;
+  noteResult(result);
   isInfeasible = result.isInfeasible;
   if (!result.plan)
     return emitError() << "no plan: "
@@ -305,6 +315,7 @@ LogicalResult Planner::checkPeak(const cost::Plan &plan, StringRef name) {
   if (plan.peak <= limit)
     return success();
   options.exchange.result->lacksMemory = true;
+  options.exchange.result->excess = plan.peak - limit;
   if (options.memory >= 0)
     return emitError() << name << ": the plan "
                        << explainTooLarge(extraction->problem, plan,
@@ -533,7 +544,7 @@ FailureOr<Decisions> Planner::takePreset() {
     return emitError() << name << " has no cost: " << error;
   if (graph.hasChoices() && plan->peak > extraction->problem.memoryLimit) {
     search::SearchResult chosen = chooseSources(*plan);
-    options.exchange.result->lacksMemory = chosen.lacksMemory;
+    noteResult(chosen);
     if (!chosen.plan)
       return emitError() << name << " has no plan: " << chosen.error;
     applyPlan(graph, *extraction, *chosen.plan);

@@ -24,6 +24,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
 #include "tandem/Transforms/PassOptions.h"
+#include <limits>
 
 namespace mlir {
 class OpPassManager;
@@ -69,6 +70,9 @@ struct PlanResult {
   /// Then, of a search, the peak of the smallest plan that it found, in bytes;
   /// 0 where that is not known.
   int64_t smallestPeak = 0;
+  /// By how much that plan, or else what every plan holds at least, exceeds the
+  /// limit, in bytes; the most where that is not known.
+  int64_t excess = std::numeric_limits<int64_t>::max();
   /// Whether none was made since the plan file, or the start, is of the step of
   /// `PlanExchange::getOtherOffer`.
   bool isOfOther = false;
