@@ -8,6 +8,7 @@
 #include "Memory.h"
 #include "tandem/Support/PieceLimit.h"
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -18,24 +19,29 @@ PlanMemory::PlanMemory(const SearchProblem &problem, const Plan &plan,
                        const std::vector<std::optional<WaitSpan>> &spans)
     : problem(problem), plan(plan), placement(placement),
       numStrands(problem.getNumStrands()) {
+  findWaits(spans);
   addStages();
-  if (plan.gathersAhead)
-    findPieces();
-  addTensors(spans);
-  addCopies(spans);
+  addTensors();
+  addCopies();
+  addJoined();
   sumUp();
 }
 
 void PlanMemory::addStages() {
+  std::vector<unsigned> ends = pieces;
+  ends.insert(ends.end(), plan.stageEnds.begin(), plan.stageEnds.end());
+  std::ranges::sort(ends);
   unsigned begin = 0;
-  for (unsigned end : plan.stageEnds) {
-    stages.push_back({begin, end});
-    begin = end;
-  }
+  for (unsigned end : ends)
+    if (end > begin) {
+      stageOf.resize(end, stages.size());
+      stages.push_back({begin, end, placement.stageOf[begin]});
+      begin = end;
+    }
   for (unsigned op = 0; op < problem.operators.size(); ++op) {
     const Signature &signature = problem.getSignatures(op)[plan.signatures[op]];
     workspaces.push_back(signature.workspace);
-    Stage &stage = stages[placement.stageOf[op]];
+    Stage &stage = stages[stageOf[op]];
     if (!problem.operators[op].isArgument() && problem.isOverTime(signature))
       stage.isOverTime = true;
     for (unsigned beside = stage.begin; placement.isAhead[op] && beside < op;
@@ -45,58 +51,117 @@ void PlanMemory::addStages() {
 }
 
 //===----------------------------------------------------------------------===//
-// What is gathered ahead
+// What is gathered ahead, and what waits
 //===----------------------------------------------------------------------===//
+
+static bool isSent(const PlacedCopy &copy) {
+  auto sends = [](const std::array<double, kMaxAxes> &seconds) {
+    return std::ranges::any_of(seconds, [](double each) { return each > 0; });
+  };
+  return sends(copy.change.collectiveOnce) ||
+         sends(copy.change.collectivePerStrand);
+}
 
 /// Whether it is an argument's, from other devices.
 bool PlanMemory::isGathered(const PlacedCopy &copy) const {
   const PlacedTensor &tensor = placement.tensors[copy.copy.tensor];
-  auto sends = [](const std::array<double, kMaxAxes> &seconds) {
-    return std::ranges::any_of(seconds, [](double each) { return each > 0; });
-  };
   return tensor.stage == kBeforeAll && copy.from == tensor.produced &&
-         !copy.waits &&
-         (sends(copy.change.collectiveOnce) ||
-          sends(copy.change.collectivePerStrand));
+         !copy.waits && isSent(copy);
+}
+
+/// Whether it is a gradient's on the way to its update; a plan may let less
+/// wait than the schedule does.
+bool PlanMemory::waits(const PlacedCopy &copy) const {
+  int stage = placement.tensors[copy.copy.tensor].stage;
+  return copy.waits ||
+         (plan.gathersAhead && copy.copy.pass == Pass::Update &&
+          stage != kBeforeAll && unsigned(stage) < placement.firstUpdateStage &&
+          isSent(copy) && !copy.change.joins);
 }
 
 /// As the schedule begins its stages (Transforms/Schedule/AssignSlots.cpp).
 void PlanMemory::findPieces() {
-  std::vector<int64_t> gathers(stages.size()), gradients(stages.size());
+  size_t count = problem.operators.size();
+  std::vector<int64_t> gathers(count), gradients(count);
   std::array<int64_t, kNumPasses> byPass{};
   int64_t ofGradients = 0;
   for (const PlacedCopy &copy : placement.copies) {
-    const PlacedTensor &tensor = placement.tensors[copy.copy.tensor];
     if (isGathered(copy)) {
       int64_t bytes = problem.getBytes(copy.copy.tensor, copy.copy.layout);
-      gathers[copy.stage] += bytes;
+      gathers[copy.firstOp] += bytes;
       byPass[size_t(copy.copy.pass)] += bytes;
-    } else if (copy.waits) {
+    } else if (waits(copy)) {
       int64_t bytes = problem.getBytes(copy.copy.tensor, copy.from);
-      gradients[tensor.stage] += bytes;
+      gradients[placement.tensors[copy.copy.tensor].producer] += bytes;
       ofGradients += bytes;
     }
   }
   PieceLimit gatheredLimit, readyLimit;
   gatheredLimit.set(*std::ranges::max_element(byPass));
   readyLimit.set(ofGradients);
-  unsigned before = 0, begin = 0;
   int64_t gathered = 0, ready = 0;
-  for (unsigned stage = 0; stage < stages.size(); ++stage) {
-    bool isFull = gathered > 0 && gathers[stage] > 0 &&
-                  gathered + gathers[stage] > gatheredLimit.get();
-    if (isFull || ready >= readyLimit.get()) {
+  unsigned firstUpdate = getBegin(placement.firstUpdateStage);
+  pieces = {0};
+  for (unsigned op = 0; op < count; ++op) {
+    bool isFull = gathered > 0 && gathers[op] > 0 &&
+                  gathered + gathers[op] > gatheredLimit.get();
+    if (isFull || ready >= readyLimit.get() || op == firstUpdate) {
       if (gathered > 0)
         gatheredLimit.grow();
       if (ready > 0)
         readyLimit.grow();
-      before = std::exchange(begin, stage);
+      pieces.push_back(op);
       gathered = ready = 0;
     }
-    pieceBefore.push_back(before);
-    gathered += gathers[stage];
-    ready += gradients[stage];
+    gathered += gathers[op];
+    ready += gradients[op];
   }
+}
+
+/// The first operator of the plan's stage, or of what is behind all.
+unsigned PlanMemory::getBegin(unsigned stage) const {
+  return stage ? plan.stageEnds[stage - 1] : 0;
+}
+
+unsigned PlanMemory::findPiece(unsigned op) const {
+  return std::ranges::upper_bound(pieces, op) - pieces.begin() - 1;
+}
+
+/// Where it is sent, and the piece behind; all are sent before the updates.
+PlanMemory::Span PlanMemory::getSpanOfPiece(const PlacedCopy &copy) const {
+  size_t next = findPiece(placement.tensors[copy.copy.tensor].producer) + 1;
+  unsigned end =
+      next + 2 < pieces.size() ? pieces[next + 2] : pieces.back() + 1;
+  return {pieces[next], end - 1};
+}
+
+void PlanMemory::findWaits(const std::vector<std::optional<WaitSpan>> &spans) {
+  if (plan.gathersAhead)
+    findPieces();
+  for (unsigned i = 0; i < spans.size(); ++i) {
+    const PlacedCopy &copy = placement.copies[i];
+    std::optional<Span> &span = sent.emplace_back();
+    if (plan.gathersAhead && waits(copy))
+      span = getSpanOfPiece(copy);
+    else if (spans[i])
+      span = {getBegin(spans[i]->first), plan.stageEnds[spans[i]->last] - 1};
+  }
+}
+
+/// Whether an all-reduce of a preset's schedule writes over its operand, which
+/// nobody else reads.
+bool PlanMemory::isOverwritten(unsigned index) const {
+  const PlacedCopy &copy = placement.copies[index];
+  const PlacedTensor &tensor = placement.tensors[copy.copy.tensor];
+  auto isOfTensor = [&](const PlacedCopy &other) {
+    return other.copy.tensor == copy.copy.tensor;
+  };
+  return plan.gathersAhead && sent[index] && !copy.isInPlace &&
+         (tensor.lastOp < sent[index]->first ||
+          tensor.lastOp == copy.firstOp) &&
+         problem.getBytes(copy.copy.tensor, copy.from) ==
+             problem.getBytes(copy.copy.tensor, copy.copy.layout) &&
+         std::ranges::count_if(placement.copies, isOfTensor) == 1;
 }
 
 //===----------------------------------------------------------------------===//
@@ -116,8 +181,8 @@ void PlanMemory::addItem(Item item) {
   item.isEarly |= item.kind == Holding::Kind::Copy;
   if (item.first > item.last)
     return;
-  const Stage &first = stages[placement.stageOf[item.first]],
-              &last = stages[placement.stageOf[item.last]];
+  const Stage &first = stages[stageOf[item.first]],
+              &last = stages[stageOf[item.last]];
   if (item.isOnce && first.isOverTime)
     item.first = first.begin;
   if (item.isOnce && last.isOverTime)
@@ -139,14 +204,14 @@ bool PlanMemory::isFolded(unsigned tensor) const {
 void PlanMemory::addTensor(unsigned tensor, unsigned last, unsigned lastOfAll) {
   const PlacedTensor &info = placement.tensors[tensor];
   bool isArgument = info.stage == kBeforeAll;
-  unsigned stageEnd = isArgument ? 0 : stages[info.stage].end;
+  unsigned stageEnd = isArgument ? 0 : stages[stageOf[info.producer]].end;
   unsigned first = problem.tensors[tensor].getFirstHeld(info.producer);
   bool isAhead = !isArgument && placement.isAhead[info.producer];
   if (isAhead)
-    first = std::min(first, stages[info.stage].begin);
+    first = std::min(first, stages[stageOf[info.producer]].begin);
   Item item{
       Holding::Kind::Produced, tensor, info.produced, 0, first, last, false};
-  item.isEarly = isAhead && first == stages[info.stage].begin;
+  item.isEarly = isAhead && first == stages[stageOf[info.producer]].begin;
   if (info.isSummed && !info.keepsTerms) {
     item.last = stageEnd - 1;
     item.isTerms = true;
@@ -162,15 +227,19 @@ void PlanMemory::addTensor(unsigned tensor, unsigned last, unsigned lastOfAll) {
              true});
 }
 
-void PlanMemory::addTensors(const std::vector<std::optional<WaitSpan>> &spans) {
+void PlanMemory::addTensors() {
   size_t count = placement.tensors.size();
   std::vector<unsigned> lastOps(count);
   for (unsigned i = 0; i < count; ++i)
     lastOps[i] = placement.tensors[i].lastOp;
   for (unsigned i = 0; i < placement.copies.size(); ++i)
-    if (spans[i]) {
-      unsigned &last = lastOps[placement.copies[i].copy.tensor];
-      last = std::max(last, stages[spans[i]->last].end - 1);
+    if (sent[i]) {
+      const PlacedCopy &copy = placement.copies[i];
+      unsigned &last = lastOps[copy.copy.tensor];
+      // Of what the plan does not let wait, the last reader is the update.
+      if (!copy.waits && last == copy.firstOp)
+        last = 0;
+      last = std::max(last, isOverwritten(i) ? copy.lastOp : sent[i]->last);
     }
   std::vector<unsigned> lastOfAll = lastOps;
   for (unsigned i = 0; i < count; ++i)
@@ -187,18 +256,57 @@ void PlanMemory::addTensors(const std::vector<std::optional<WaitSpan>> &spans) {
   }
 }
 
-void PlanMemory::addCopies(const std::vector<std::optional<WaitSpan>> &spans) {
+void PlanMemory::addCopies() {
   for (unsigned i = 0; i < placement.copies.size(); ++i) {
     const PlacedCopy &copy = placement.copies[i];
-    if (copy.isInPlace)
+    if (copy.isInPlace || isOverwritten(i))
       continue;
-    unsigned stage =
-        spans[i] ? std::min(spans[i]->first, copy.stage) : copy.stage;
-    if (plan.gathersAhead && isGathered(copy))
-      stage = pieceBefore[stage];
-    addItem({Holding::Kind::Copy, copy.copy.tensor, copy.copy.layout, 0,
-             stages[stage].begin, copy.lastOp, false});
+    unsigned first = stages[stageOf[copy.firstOp]].begin;
+    if (sent[i])
+      first = std::min(first, sent[i]->first);
+    else if (plan.gathersAhead && isGathered(copy))
+      first = pieces[std::max(1u, findPiece(copy.firstOp)) - 1];
+    addItem({Holding::Kind::Copy, copy.copy.tensor, copy.copy.layout, 0, first,
+             copy.lastOp, false});
   }
+}
+
+/// Whether it is an all-reduce, or a reduce-scatter of whole rows, on one axis.
+bool PlanMemory::mayBeJoined(const PlacedCopy &copy) const {
+  const Tensor &tensor = problem.tensors[copy.copy.tensor];
+  if (problem.getBytes(copy.copy.tensor, copy.from) > kMaxJoinedBytes)
+    return false;
+  unsigned numChanges = 0;
+  Form to = kFull;
+  for (unsigned axis = 0; axis < problem.axes.size(); ++axis)
+    if (copy.from[axis] != copy.copy.layout[axis]) {
+      ++numChanges;
+      to = copy.copy.layout[axis];
+    }
+  auto isOne = [](int64_t size) { return size == 1; };
+  return numChanges == 1 &&
+         std::all_of(tensor.shape.begin(),
+                     tensor.shape.begin() + std::max<int64_t>(0, to), isOne);
+}
+
+/// What a piece's small gradients are copied to, side by side, to be sent as
+/// one (Transforms/Schedule/CombineWaiting.cpp).
+void PlanMemory::addJoined() {
+  std::map<std::pair<unsigned, Layout>, std::vector<Item>> joined;
+  for (unsigned i = 0; i < placement.copies.size() && !pieces.empty(); ++i) {
+    const PlacedCopy &copy = placement.copies[i];
+    unsigned tensor = copy.copy.tensor;
+    // Sums over time take the place of their terms.
+    if (!sent[i] || placement.tensors[tensor].isSummed || !mayBeJoined(copy))
+      continue;
+    unsigned last = sent[i]->first - 1;
+    joined[{last, copy.copy.layout}].push_back(
+        {Holding::Kind::Copy, tensor, copy.from, 0, last, last, false});
+  }
+  for (auto &[key, items] : joined)
+    if (items.size() > 1)
+      for (const Item &item : items)
+        addItem(item);
 }
 
 //===----------------------------------------------------------------------===//
@@ -224,7 +332,7 @@ void PlanMemory::sumUp() {
   once = alive;
   for (const Item &item : items) {
     int64_t share = getShare(item);
-    Stage &first = stages[placement.stageOf[item.first]];
+    Stage &first = stages[stageOf[item.first]];
     alive[item.first] += share;
     between[item.first + 1] += share;
     alive[item.last + 1] -= share;
@@ -257,9 +365,10 @@ unsigned PlanMemory::findPeak(const Stage &stage) const {
 }
 
 std::vector<int64_t> PlanMemory::getStageBytes() const {
-  std::vector<int64_t> bytes;
+  std::vector<int64_t> bytes(placement.numStages);
   for (const Stage &stage : stages)
-    bytes.push_back(getBytes(stage, findPeak(stage)));
+    bytes[stage.ofPlan] =
+        std::max(bytes[stage.ofPlan], getBytes(stage, findPeak(stage)));
   return bytes;
 }
 
@@ -269,7 +378,7 @@ std::vector<int64_t> PlanMemory::getStageBytes() const {
 
 std::vector<Holding> PlanMemory::list() const {
   std::vector<Holding> list;
-  unsigned last = stages.size() - 1;
+  unsigned last = placement.numStages - 1;
   for (unsigned i = 0; i < placement.tensors.size(); ++i)
     if (const PlacedTensor &tensor = placement.tensors[i];
         tensor.stage == kBeforeAll && !stages.empty())
@@ -283,7 +392,10 @@ std::vector<Holding> PlanMemory::list() const {
 }
 
 std::vector<Holding> PlanMemory::listAtPeak(unsigned index) const {
-  const Stage &stage = stages[index];
+  auto getMost = [&](const Stage &part) {
+    return part.ofPlan == index ? getBytes(part, findPeak(part)) : -1;
+  };
+  const Stage &stage = *std::ranges::max_element(stages, {}, getMost);
   unsigned peak = findPeak(stage);
   std::vector<Holding> all = list(), held;
   size_t numStored = all.size() - items.size();

@@ -8,6 +8,14 @@
 // What a plan holds while each operator runs, given its copies and when the
 // queue took those that wait. Rules: Cost.h, *Memory*.
 //
+// Pieces, of plans that gather ahead. Stages end where pieces do. Each change
+// of a gradient on the way to its update is sent beside the piece behind the
+// gradient's own. Computation knows of it when it waits for what is gathered
+// next: the gradient is held until the end of the piece after that. An
+// all-reduce writes over what nobody else reads. What may be sent as one
+// (Transforms/Schedule/CombineWaiting.cpp) is copied at the end of its piece,
+// and stands beside its copy there.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef TANDEM_LIB_COST_MEMORY_H
@@ -46,8 +54,12 @@ private:
     /// There before the first operator of its stage: a copy, or made ahead.
     bool isEarly = false;
   };
+  struct Span {
+    unsigned first, last;
+  };
+  /// Of the plan, or a part of it that lies in one piece.
   struct Stage {
-    unsigned begin, end;
+    unsigned begin, end, ofPlan;
     /// Whether some operator is over time.
     bool isOverTime = false;
     /// Of one strand at the begin and at the end.
@@ -57,9 +69,17 @@ private:
   void addStages();
   bool isGathered(const PlacedCopy &copy) const;
   void findPieces();
-  void addTensors(const std::vector<std::optional<WaitSpan>> &spans);
+  bool waits(const PlacedCopy &copy) const;
+  unsigned getBegin(unsigned stage) const;
+  unsigned findPiece(unsigned op) const;
+  Span getSpanOfPiece(const PlacedCopy &copy) const;
+  void findWaits(const std::vector<std::optional<WaitSpan>> &spans);
+  bool isOverwritten(unsigned copy) const;
+  bool mayBeJoined(const PlacedCopy &copy) const;
+  void addTensors();
   void addTensor(unsigned tensor, unsigned last, unsigned lastOfAll);
-  void addCopies(const std::vector<std::optional<WaitSpan>> &spans);
+  void addCopies();
+  void addJoined();
   void addItem(Item item);
   void sumUp();
   bool isFolded(unsigned tensor) const;
@@ -79,9 +99,12 @@ private:
   int64_t numStrands, resident = 0;
   std::vector<Item> items;
   std::vector<Stage> stages;
-  /// Per stage the first stage of the piece before its own; empty unless the
-  /// plan gathers arguments ahead.
-  std::vector<unsigned> pieceBefore;
+  std::vector<unsigned> stageOf; // per operator
+  /// First operators of the pieces, of which updates are the last one; empty
+  /// unless the plan gathers ahead.
+  std::vector<unsigned> pieces;
+  /// Per copy that waits, the operators beside which its source is held.
+  std::vector<std::optional<Span>> sent;
   /// Per operator: of one strand, of all strands together, and workspaces.
   std::vector<int64_t> alive, once, workspaces;
 };

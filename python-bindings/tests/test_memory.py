@@ -128,9 +128,17 @@ def test_sums_and_results_are_in_the_peak(given):
     assert 0.9 * peak <= count_held(step.compiled) <= peak
 
 
-@pytest.mark.parametrize("name", ["gpt", "vit_moe"])
-def test_a_preset_counts_what_it_gathers_ahead(name):
-    options = dict(mesh="data=4", plan="zero", memory="1GB")
+@pytest.mark.parametrize(
+    "name, plan, micro",
+    [
+        ("gpt", "zero", 1),
+        ("vit_moe", "zero", 1),
+        ("mlp", "zero", 1),
+        ("resnet", "data-parallel", 2),
+    ],
+)
+def test_a_preset_counts_what_it_gathers_and_sends_in_pieces(name, plan, micro):
+    options = dict(mesh="data=4", plan=plan, micro=micro, memory="1GB")
     compiled = matrix.compile_module(module_of(name), **options)
     peak = int(re.search(r"(?m)^peak (\d+) B$", compiled.plan)[1])
     assert 0.9 * peak <= count_held(compiled) <= peak

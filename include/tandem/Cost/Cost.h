@@ -102,9 +102,9 @@
 //  What a loop carries is held from the loop's first operator on
 //  (`Tensor::heldFrom`).
 //  A preset's schedule cuts each pass into pieces, by the bytes that are
-//  gathered and those of gradients that wait (PieceLimit.h). It gathers
-//  arguments beside the piece before the one that reads them. If a plan says so
-//  (`gathersAhead`), their copies are held from that piece's first operator on.
+//  gathered and those of gradients that wait (PieceLimit.h). If a plan says so
+//  (`gathersAhead`), these cuts are stages here: what is gathered is held from
+//  the piece before its reader's on; all gradients wait (lib/Cost/Memory.h).
 //
 // Accountings `hidup-*` are defined in docs/plan-files.md (HiDup, equation 5,
 // with the backward pass as the published searcher has it).

@@ -65,8 +65,8 @@ struct Plan {
   /// was there beside their collectives (Cost.h, *Ahead*). Sorted.
   std::vector<unsigned> ahead;
 
-  /// Whether a schedule with stages of its own follows, as that of presets: it
-  /// gathers parameters a piece of computation ahead (Cost.h, *Memory*).
+  /// Whether a schedule with stages of its own follows, as that of presets,
+  /// which gathers and sends a piece of computation apart (Cost.h, *Memory*).
   bool gathersAhead = false;
 
   //--- Derived: `derive` (Cost.h) fills them in.

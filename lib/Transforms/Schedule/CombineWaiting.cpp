@@ -10,6 +10,7 @@
 #include "tandem/Analysis/Bytes.h"
 #include "tandem/Analysis/TensorType.h"
 #include "tandem/Dialect/NN/NN.h"
+#include "tandem/Support/PieceLimit.h"
 #include "tandem/Transforms/Schedule/Schedule.h"
 #include "tandem/Transforms/StepPass.h"
 
@@ -23,11 +24,6 @@ using namespace tandem;
 using namespace tandem::spmd;
 
 namespace {
-/// A tensor of at most so many bytes is worth a copy for the sake of one
-/// message less: a message between hosts takes 0.1 to 0.5 ms, a copy of this
-/// size a tenth of that.
-constexpr int64_t kMaxBytes = 256 << 10;
-
 /// Collectives of a slot that are alike: a row per member of the group (one, if
 /// it gets the whole), side by side.
 struct Bundle {
@@ -96,7 +92,7 @@ static SmallVector<Bundle> findBundles(func::FuncOp step) {
     if (!slot || slot->lane != Lane::Waiting || isWaiting(&op) || &op == loss)
       continue;
     std::optional<int64_t> rows = getRows(&op);
-    if (!rows || getBytes(op.getOperand(0).getType()) > kMaxBytes ||
+    if (!rows || getBytes(op.getOperand(0).getType()) > kMaxJoinedBytes ||
         !isBetweenComputation(&op))
       continue;
     auto *it = llvm::find_if(bundles, [&](const Bundle &bundle) {
