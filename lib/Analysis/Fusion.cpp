@@ -98,8 +98,10 @@ private:
   bool joinRows(Operation *op, ArrayRef<int> producers);
   void push(int group, Operation *op, ArrayRef<int> producers);
   bool canJoin(int group, ArrayRef<int> producers) const;
-  bool isForLibrary(int group) const;
+  Operation *getForLibrary(int group) const;
   bool waitsFor(int group, llvm::BitVector before) const;
+  bool mayNotJoin(int group, ArrayRef<Operation *> ops,
+                  llvm::BitVector before) const;
   llvm::BitVector collectBefore(ArrayRef<int> producers) const;
   int addGroup(Operation *op, ArrayRef<int> producers);
   void tryMerge(int group, int other);
@@ -122,6 +124,8 @@ private:
   llvm::DenseSet<Operation *> sources;
   DenseMap<Operation *, int> groupOf;
   DenseMap<Operation *, int> position;
+  /// Library calls in front of each operator.
+  DenseMap<Operation *, int> callsBefore;
   std::deque<Group> groups;
 };
 
@@ -143,8 +147,11 @@ bool GroupBuilder::isMadeAgain(Operation &op) const {
 void GroupBuilder::findSources() {
   // What is made again reads more than sources, so that its readers do.
   llvm::DenseSet<Operation *> readNothing;
+  int calls = 0;
   for (Operation &op : block) {
     position[&op] = position.size();
+    callsBefore[&op] = calls;
+    calls += isLibraryCall(&op);
     bool isCheap =
         op.hasTrait<nn::CostsALoad>() || op.hasTrait<nn::Rearrangement>();
     bool readsSources =
@@ -204,19 +211,34 @@ bool GroupBuilder::canJoin(int group, ArrayRef<int> producers) const {
   });
 }
 
-/// Whether the group makes again what a library reads. It is made where that
-/// reads it: waiting for more, the group would hold it beside what it waits
-/// for.
-bool GroupBuilder::isForLibrary(int index) const {
-  return llvm::any_of(groups[index].ops, [](Operation *op) {
+/// The first operator that makes again what a library reads; null if the group
+/// has none.
+Operation *GroupBuilder::getForLibrary(int index) const {
+  auto *found = llvm::find_if(groups[index].ops, [](Operation *op) {
     return nn::isAgain(op) && llvm::any_of(op->getUsers(), isLibraryCall);
   });
+  return found == groups[index].ops.end() ? nullptr : *found;
 }
 
 /// Whether the group waits for all of `before` anyway.
 bool GroupBuilder::waitsFor(int index, llvm::BitVector before) const {
   before.reset(index);
   return !before.test(groups[index].before);
+}
+
+/// Whether the group makes again what a library reads, and would wait for more
+/// with `ops`, or make what is read behind further calls. It is made where the
+/// library reads it: waiting, the group would hold it beside what it waits for,
+/// and what it made of it would be held until it is read.
+bool GroupBuilder::mayNotJoin(int index, ArrayRef<Operation *> ops,
+                              llvm::BitVector before) const {
+  Operation *made = getForLibrary(index);
+  auto isBehind = [&](Operation *op) {
+    return !op->hasTrait<nn::Rearrangement>() &&
+           callsBefore.lookup(op) > callsBefore.lookup(made);
+  };
+  return made &&
+         (!waitsFor(index, std::move(before)) || llvm::any_of(ops, isBehind));
 }
 
 /// What waits for these groups waits for.
@@ -330,7 +352,7 @@ bool GroupBuilder::join(int index, Operation *op, ArrayRef<int> producers) {
   if (!group.isOpen || group.ops.size() >= limits.maxOperators ||
       (group.isScalar() && !isScalar) || !canJoin(index, producers) ||
       undoesAgain(group.ops, op) ||
-      (isForLibrary(index) && !waitsFor(index, collectBefore(producers))) ||
+      mayNotJoin(index, op, collectBefore(producers)) ||
       !addToNest(group.nest, op))
     return false;
   push(index, op, producers);
@@ -355,8 +377,8 @@ void GroupBuilder::tryMerge(int index, int otherIndex) {
       group.ops.size() + other.ops.size() > limits.maxOperators ||
       isBetween(index, otherIndex) || isBetween(otherIndex, index) ||
       undoesAgain(group.ops, other.ops) ||
-      (isForLibrary(index) && !waitsFor(index, other.before)) ||
-      (isForLibrary(otherIndex) && !waitsFor(otherIndex, group.before)))
+      mayNotJoin(index, other.ops, other.before) ||
+      mayNotJoin(otherIndex, group.ops, group.before))
     return;
   SmallVector<Operation *> ops(group.ops);
   llvm::append_range(ops, other.ops);

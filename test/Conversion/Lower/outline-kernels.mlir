@@ -294,3 +294,27 @@ module {
     return %r : tensor<4x4xf32>
   }
 }
+
+// -----
+
+// What is made again early for a product does not make at once what is read
+// behind further products: the mask of a ReLU would be held until then.
+// CHECK-LABEL: func.func @step
+// CHECK: %[[H:.*]] = func.call @kernel_0(%arg0)
+// CHECK: %[[P:.*]] = sched.matmul %[[H]], %arg1
+// CHECK: %[[D:.*]] = sched.matmul %arg2, %[[P]]
+// CHECK: func.call @kernel_1(%[[H]], %[[D]])
+module {
+  func.func @step(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>, %g: tensor<4x4xf32>) -> tensor<4x4xf32> {
+    %r, %e = sched.step on compute stage 0 strand 0 {
+      %0 = nn.relu %x {nn.again, nn.pass = #nn.pass<backward>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+      %1 = sched.matmul %0, %w {nn.again, batch = array<i64>, m = 4, n = 4, k = 4, strides_a = array<i64: 4, 1>, strides_b = array<i64: 4, 1>, strides_c = array<i64: 4, 1>, nn.pass = #nn.pass<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %2 = sched.matmul %g, %1 {batch = array<i64>, m = 4, n = 4, k = 4, strides_a = array<i64: 4, 1>, strides_b = array<i64: 4, 1>, strides_c = array<i64: 4, 1>, nn.pass = #nn.pass<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %3 = nn.constant dense<0.0> : tensor<f32> {nn.pass = #nn.pass<backward>} -> tensor<f32>
+      %4 = nn.compare le %0, %3 {nn.pass = #nn.pass<backward>} : (tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xi1>
+      %5 = nn.select %4, %3, %2 {nn.pass = #nn.pass<backward>} : (tensor<4x4xi1>, tensor<f32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      sched.yield %5 : tensor<4x4xf32>
+    } : tensor<4x4xf32>
+    return %r : tensor<4x4xf32>
+  }
+}
