@@ -98,8 +98,8 @@ private:
   bool joinRows(Operation *op, ArrayRef<int> producers);
   void push(int group, Operation *op, ArrayRef<int> producers);
   bool canJoin(int group, ArrayRef<int> producers) const;
-  Operation *getForLibrary(int group) const;
   bool waitsFor(int group, llvm::BitVector before) const;
+  bool isTooLate(Operation *op, Operation *made) const;
   bool mayNotJoin(int group, ArrayRef<Operation *> ops,
                   llvm::BitVector before) const;
   llvm::BitVector collectBefore(ArrayRef<int> producers) const;
@@ -211,34 +211,45 @@ bool GroupBuilder::canJoin(int group, ArrayRef<int> producers) const {
   });
 }
 
-/// The first operator that makes again what a library reads; null if the group
-/// has none.
-Operation *GroupBuilder::getForLibrary(int index) const {
-  auto *found = llvm::find_if(groups[index].ops, [](Operation *op) {
-    return nn::isAgain(op) && llvm::any_of(op->getUsers(), isLibraryCall);
-  });
-  return found == groups[index].ops.end() ? nullptr : *found;
-}
-
 /// Whether the group waits for all of `before` anyway.
 bool GroupBuilder::waitsFor(int index, llvm::BitVector before) const {
   before.reset(index);
   return !before.test(groups[index].before);
 }
 
-/// Whether the group makes again what a library reads, and would wait for more
-/// with `ops`, or make what is read behind further calls. It is made where the
-/// library reads it: waiting, the group would hold it beside what it waits for,
-/// and what it made of it would be held until it is read.
+/// Makes again what a library reads.
+static bool isForLibrary(Operation *op) {
+  return nn::isAgain(op) && llvm::any_of(op->getUsers(), isLibraryCall);
+}
+
+/// Whether `op` stands behind library calls in front of which `made` has to be
+/// made: what a library reads, as all else of the kernel would be held from
+/// there on, or a part of what no other operator reads so late, as the rest
+/// would be held until then.
+bool GroupBuilder::isTooLate(Operation *op, Operation *made) const {
+  auto isBehind = [&](Operation *other) {
+    return callsBefore.lookup(op) > callsBefore.lookup(other);
+  };
+  if (op->hasTrait<nn::Rearrangement>() || !isBehind(made))
+    return false;
+  Operation *whole =
+      isa<nn::SliceOp>(made) ? made->getOperand(0).getDefiningOp() : nullptr;
+  return isForLibrary(made) ||
+         (whole &&
+          2 * getSize(made->getResult(0)) <= getSize(made->getOperand(0)) &&
+          llvm::all_of(whole->getUsers(), isBehind));
+}
+
+/// What is made again for a library is made where that reads it: waiting for
+/// more, the group would hold it beside what it waits for.
 bool GroupBuilder::mayNotJoin(int index, ArrayRef<Operation *> ops,
                               llvm::BitVector before) const {
-  Operation *made = getForLibrary(index);
-  auto isBehind = [&](Operation *op) {
-    return !op->hasTrait<nn::Rearrangement>() &&
-           callsBefore.lookup(op) > callsBefore.lookup(made);
-  };
-  return made &&
-         (!waitsFor(index, std::move(before)) || llvm::any_of(ops, isBehind));
+  bool waits = !waitsFor(index, std::move(before));
+  return llvm::any_of(groups[index].ops, [&](Operation *made) {
+    return (waits && isForLibrary(made)) ||
+           llvm::any_of(ops,
+                        [&](Operation *op) { return isTooLate(op, made); });
+  });
 }
 
 /// What waits for these groups waits for.

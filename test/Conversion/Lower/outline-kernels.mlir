@@ -318,3 +318,25 @@ module {
     return %r : tensor<4x4xf32>
   }
 }
+
+// -----
+
+// Half of what a product makes does not wait for a later product in the kernel
+// that reads both: the other half would be held until then.
+// CHECK-LABEL: func.func @step
+// CHECK: %[[P:.*]] = sched.matmul %arg0, %arg1
+// CHECK: %[[HALF:.*]] = func.call @kernel_0(%[[P]])
+// CHECK: %[[Q:.*]] = sched.matmul %arg0, %arg2
+// CHECK: func.call @kernel_1(%[[HALF]], %[[Q]])
+module {
+  func.func @step(%x: tensor<4x4xf32>, %w: tensor<4x8xf32>, %v: tensor<4x4xf32>) -> tensor<4x4xf32> {
+    %r, %e = sched.step on compute stage 0 strand 0 {
+      %0 = sched.matmul %x, %w {batch = array<i64>, m = 4, n = 8, k = 4, strides_a = array<i64: 4, 1>, strides_b = array<i64: 8, 1>, strides_c = array<i64: 8, 1>, nn.pass = #nn.pass<backward>} : (tensor<4x4xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+      %1 = nn.slice %0 {dim = 1 : i64, start = 0 : i64, stop = 4 : i64, nn.pass = #nn.pass<backward>} : (tensor<4x8xf32>) -> tensor<4x4xf32>
+      %2 = sched.matmul %x, %v {batch = array<i64>, m = 4, n = 4, k = 4, strides_a = array<i64: 4, 1>, strides_b = array<i64: 4, 1>, strides_c = array<i64: 4, 1>, nn.pass = #nn.pass<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %3 = nn.add %1, %2 {nn.pass = #nn.pass<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      sched.yield %3 : tensor<4x4xf32>
+    } : tensor<4x4xf32>
+    return %r : tensor<4x4xf32>
+  }
+}
