@@ -68,15 +68,23 @@ class Layers(torch.nn.Module):
 class Chain(Layers):
     """Layers without residuals, which hold least with a checkpoint per square root of them."""
 
+    activation = nn.SiLU
+
     def __init__(self, own):
         super().__init__(own)
-        layers = [nn.Sequential(nn.Linear(8, 8), nn.SiLU()) for _ in range(16)]
+        layers = [nn.Sequential(nn.Linear(8, 8), self.activation()) for _ in range(16)]
         self.layers = nn.Sequential(*layers)
 
     def forward(self, x):
         if self.own:
             return checkpoint_sequential(self.layers, 4, x, use_reentrant=False)
         return self.layers(x)
+
+
+class Masks(Chain):
+    """The gradient of its activation reads the result."""
+
+    activation = nn.ReLU
 
 
 class Hourglass(Chain):
@@ -125,7 +133,7 @@ def squares(model, x):
     return model(x).square().mean()
 
 
-@pytest.mark.parametrize("kind", [Chain, Hourglass, Decoder])
+@pytest.mark.parametrize("kind", [Chain, Masks, Hourglass, Decoder])
 def test_a_model_fits_where_its_own_checkpoints_do(kind):
     def compiled(own, **options):
         torch.manual_seed(0)

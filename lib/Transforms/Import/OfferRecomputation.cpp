@@ -124,8 +124,8 @@ private:
   /// The last operator of each segment but the last one.
   std::vector<unsigned> ends;
   /// Of each of these segments, whether its early clones may follow those of
-  /// the one before.
-  std::vector<bool> follows;
+  /// the one before, and whether it is the last one of such a group.
+  std::vector<bool> follows, endsGroup;
 };
 
 struct OfferRecomputationPass
@@ -298,12 +298,14 @@ void Offer::cutFurther() {
   std::vector<unsigned> all;
   unsigned begin = 0;
   for (unsigned end : ends) {
-    llvm::append_range(all, cutSegment(made, begin, end + 1, kShare));
+    llvm::append_range(
+        all, cutSegment(made, begin, end + 1, /*isWhole=*/false, kShare));
     all.push_back(end);
     begin = end + 1;
   }
   if (begin < countForward())
-    llvm::append_range(all, cutSegment(made, begin, countForward(), kShare));
+    llvm::append_range(all, cutSegment(made, begin, countForward(),
+                                       /*isWhole=*/false, kShare));
   ends = std::move(all);
 }
 
@@ -352,6 +354,7 @@ void Offer::findEnds() {
 /// call at most (a chain without residuals) follow each other.
 void Offer::findGroups() {
   follows.assign(ends.size(), false);
+  endsGroup = follows;
   std::vector<unsigned> calls(ends.size());
   for (const Node &node : nodes)
     if (node.canRun && node.segment < ends.size())
@@ -361,18 +364,22 @@ void Offer::findGroups() {
     each.mayEnd = false;
   for (unsigned end : ends)
     made[end].mayEnd = true;
-  for (unsigned last : cutSegment(made, 0, countForward(), 1))
+  for (unsigned last : cutSegment(made, 0, countForward(), /*isWhole=*/true, 1))
     made[last].mayEnd = false;
-  for (unsigned segment = 1; segment < ends.size(); ++segment)
-    follows[segment] = calls[segment - 1] <= 1 && calls[segment] <= 1 &&
-                       made[ends[segment - 1]].mayEnd &&
-                       made[ends[segment]].mayEnd;
+  for (unsigned segment = 1; segment < ends.size(); ++segment) {
+    bool isBehind = calls[segment - 1] <= 1 && calls[segment] <= 1 &&
+                    made[ends[segment - 1]].mayEnd;
+    follows[segment] = isBehind && made[ends[segment]].mayEnd;
+    endsGroup[segment] = isBehind && !made[ends[segment]].mayEnd;
+  }
 }
 
 /// Whether a clone of `reader`, in another segment, may read an early clone of
-/// `node`.
+/// `node`. What ends a group reads none: all of the group would be made one
+/// segment too early.
 bool Offer::isEndFor(const Node &node, const Node &reader, bool isEarly) const {
-  if (node.near != reader.segment)
+  bool isLast = reader.near != kNowhere && endsGroup[reader.segment];
+  if (node.near != reader.segment || isLast)
     return false;
   return !isEarly || (reader.segment == node.segment + 1 &&
                       reader.segment < ends.size() && follows[reader.segment]);

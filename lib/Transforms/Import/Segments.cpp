@@ -11,8 +11,9 @@
 
 using namespace tandem::nn;
 
-/// Each room of a segment as a share of the one before.
-static constexpr double kRung = 0.7;
+/// Each room of a segment as a share of the one before, of a part of a pass and
+/// of a whole one.
+static constexpr double kRung = 0.7, kWholeRung = 0.9;
 
 namespace {
 /// The cuts in front of an operator that hold least, the last one in front of
@@ -20,15 +21,16 @@ namespace {
 struct Best {
   /// What crosses them, and each cut as a byte.
   int64_t held = std::numeric_limits<int64_t>::max();
-  /// Where the last segment begins, and the most that one makes again.
+  /// Where the last segment begins, and the most that one holds.
   unsigned begin = 0;
-  int64_t inside = 0;
+  int64_t most = 0;
 };
 } // namespace
 
-/// Of segments that make at most `room` bytes again, per operator.
+/// Per operator, of segments that hold at most `room` bytes: what they make
+/// again, and, of a whole pass, what crosses the cuts in front of them.
 static std::vector<Best> findBest(llvm::ArrayRef<Made> made, unsigned begin,
-                                  unsigned end, int64_t room) {
+                                  unsigned end, bool isWhole, int64_t room) {
   std::vector<Best> best(end - begin + 1);
   best.front().held = 0;
   for (unsigned cut = begin + 1; cut <= end; ++cut) {
@@ -45,8 +47,10 @@ static std::vector<Best> findBest(llvm::ArrayRef<Made> made, unsigned begin,
       if (inside > room)
         break;
       const Best &before = best[first - begin];
-      if (before.held < here.held - crossing)
-        here = {before.held + crossing, first, std::max(before.inside, inside)};
+      bool fits = !isWhole || before.held <= room - inside;
+      if (fits && before.held < here.held - crossing)
+        here = {before.held + crossing, first,
+                std::max(before.most, inside + (isWhole ? before.held : 0))};
     }
   }
   return best;
@@ -54,19 +58,21 @@ static std::vector<Best> findBest(llvm::ArrayRef<Made> made, unsigned begin,
 
 std::vector<unsigned> tandem::nn::cutSegment(llvm::ArrayRef<Made> made,
                                              unsigned begin, unsigned end,
-                                             double share) {
+                                             bool isWhole, double share) {
   std::vector<unsigned> cuts;
   auto all = static_cast<double>(
-      findBest(made, begin, end, Best().held).back().inside);
+      findBest(made, begin, end, /*isWhole=*/false, Best().held).back().most);
   auto least = static_cast<int64_t>(share * all);
-  for (double room = kRung * all; room >= 1; room *= kRung) {
-    std::vector<Best> best = findBest(made, begin, end, room);
+  double rung = isWhole ? kWholeRung : kRung;
+  for (double room = rung * all; room >= 1; room *= rung) {
+    std::vector<Best> best = findBest(made, begin, end, isWhole, room);
     const Best &last = best.back();
-    if (last.held >= least)
+    if (last.held == Best().held || (!isWhole && last.held >= least))
       break;
-    if (last.held + last.inside >= least)
+    int64_t held = last.most + (isWhole ? 0 : last.held);
+    if (held >= least)
       continue;
-    least = last.held + last.inside;
+    least = held;
     cuts.clear();
     for (unsigned cut = last.begin; cut > begin; cut = best[cut - begin].begin)
       cuts.push_back(cut - 1);

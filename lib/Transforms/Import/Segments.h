@@ -7,8 +7,10 @@
 //
 // What is alive across several segments (a skip, what an encoder gives to all
 // layers of a decoder) is held once, wherever cuts are. So cuts are judged by
-// all that is held: what crosses any of them, and what the largest segment
-// makes again.
+// what crosses any of them, and by what a segment makes again. The backward pass
+// runs the last segment first, and releases what crosses cuts on its way: of a
+// whole pass a segment holds what crosses the cuts in front of it, of a part of
+// one all that crosses counts.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,9 +35,10 @@ struct Made {
 };
 
 /// The operators of [begin, end) behind which it is cut so that least is held,
-/// in order. None, if they hold more than `share` of what none do.
+/// in order. None, if they hold more than `share` of what none do. `isWhole`:
+/// they are all of a pass.
 std::vector<unsigned> cutSegment(llvm::ArrayRef<Made> made, unsigned begin,
-                                 unsigned end, double share);
+                                 unsigned end, bool isWhole, double share);
 
 } // namespace tandem::nn
 

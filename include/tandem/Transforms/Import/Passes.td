@@ -91,9 +91,9 @@ def OfferRecomputationPass : Pass<"tandem-offer-recomputation", "::mlir::func::F
       that reads what ends its segment. It reads what was saved, or early clones
       of its segment.
 
-    Groups of segments are cut by the same rule. Within a group, but for its
+    Groups of segments are cut where least is held at once. Within one, but for its
     last segment, early clones also read the early clone of the segment before,
-    if both have one library call at most.
+    if both have one library call at most. What ends a group reads none.
 
     What depends on no argument gets no clone, as it is made wherever it is
     wanted, nor does a single number. A view of an argument is cloned without a
