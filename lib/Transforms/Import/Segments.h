@@ -7,10 +7,10 @@
 //
 // What is alive across several segments (a skip, what an encoder gives to all
 // layers of a decoder) is held once, wherever cuts are. So cuts are judged by
-// what crosses any of them, and by what a segment makes again. The backward pass
-// runs the last segment first, and releases what crosses cuts on its way: of a
-// whole pass a segment holds what crosses the cuts in front of it, of a part of
-// one all that crosses counts.
+// what crosses any of them, and by what a segment makes again. The backward
+// pass runs the last segment first, and releases what crosses cuts on its way:
+// of a whole pass a segment holds what crosses the cuts in front of it, of a
+// part of one all that crosses counts.
 //
 //===----------------------------------------------------------------------===//
 
