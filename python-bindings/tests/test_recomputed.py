@@ -205,6 +205,15 @@ def test_a_preset_holds_less_than_it_does(accumulate):
     assert find_peak(limit) <= limit
 
 
+def test_a_limit_that_holds_all_cuts_no_kernels():
+    options = dict(mesh="data=1", search="tandem")
+    free = compiled(**options)
+    step = compiled(memory=int(1.05 * peak_of(free)), **options)
+    plans = [each.compiled.plan for each in (free, step)]
+    stages = [len(re.findall(r"(?m)^stage ", plan)) for plan in plans]
+    assert choices_of(step) == 0 and stages[0] == stages[1]
+
+
 def test_without_a_limit_the_flag_makes_nothing_slower():
     free, step = (
         compiled(mesh="data=1", search="tandem", recompute=flag) for flag in (False, True)

@@ -68,7 +68,6 @@ SearchResult tandem::search::searchTandem(const SearchProblem &problem,
     return result;
   if (result.plan->isOptimal || problem.operators.size() <= kMaxRefined)
     settleTies(problem, *result.plan, proceeds);
-  if (isAmple(problem))
-    joinStages(problem, *result.plan, proceeds);
+  joinStages(problem, *result.plan, proceeds);
   return result;
 }

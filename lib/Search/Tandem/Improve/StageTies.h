@@ -8,7 +8,7 @@
 // A cost is a sum over operators where nothing is sent, so that each cut may
 // stand or not. But kernels are formed inside of stages: a cut that hides
 // nothing keeps operators apart that one kernel computes. Where memory is
-// scarce cuts stay: in front of a cut nothing is made that belongs behind it.
+// scarce cuts stay that lower the peak.
 //
 //===----------------------------------------------------------------------===//
 
