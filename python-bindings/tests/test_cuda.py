@@ -449,7 +449,8 @@ def test_what_is_missing_is_said_in_python(variables, expected, tmp_path):
 )
 def test_what_processes_lack_is_said(variables, of_process_1, stage, expected, tmp_path):
     """By each of two that is not ended by torchrun before, in one line."""
-    launcher = ["-m", "torch.distributed.run", "--nproc-per-node=2"]
+    # Read apart (`--tee`), their tracebacks do not mix within a line.
+    launcher = ["-m", "torch.distributed.run", "--nproc-per-node=2", "--tee=3"]
     launcher.append(f"--master-port={free_port()}")
     variables = {"TANDEM_EMULATED_GPUS": "2", "TANDEM_SHARE_GPU": "0"} | variables
     done = run_python(training(tmp_path, **of_process_1), *launcher, **variables)

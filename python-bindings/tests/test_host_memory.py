@@ -217,7 +217,7 @@ def test_a_bucket_that_is_larger_than_what_is_free_is_said():
         tandem.CompileError,
         match=r"the bucket of 'exp_avg.*weight' on the host takes .* are free beside",
     ):
-        compiled(**ON_HOST, memory=held - 512, search="tandem")
+        compiled(**ON_HOST, memory=held // 2 - 512, mesh="data=2", search="tandem")
 
 
 class Packed(nn.Module):

@@ -154,9 +154,11 @@ std::string textOf(const sockaddr_storage &name, socklen_t size) {
 Expected<Socket> Socket::connect(const std::string &host, int64_t port,
                                  Deadline deadline) {
   constexpr auto kPause = std::chrono::milliseconds(20);
-  int error = ETIMEDOUT;
+  int error = 0;
   do {
     Expected<Addresses> found = lookUp(host, port, deadline);
+    if (!found.ok() && error != 0)
+      break; // the deadline is over; what the attempt before met is said
     if (!found.ok())
       return found.status();
     for (addrinfo *at = found->get(); at; at = at->ai_next) {
