@@ -407,11 +407,27 @@ LogicalResult Compilation::lowerOthers() {
   return isMade;
 }
 
-/// Schedules and lowers the step with this size, and simulates it.
+/// Schedules and lowers the step with this size, and simulates it. A draft is
+/// too large by its gaps at most: such a one is made as it will be.
 LogicalResult Compilation::weighBucket(ModuleOp duplexed, BucketTrial &trial) {
-  module = duplexed.clone();
+  constexpr double kMostGaps = 0.05;
   ofStages.bucket = trial.bytes;
   ofStages.largestFirst = trial.largestFirst;
+  FailureOr<int64_t> held = weighProgram(duplexed, trial, /*isDraft=*/true);
+  if (succeeded(held) && trial.excess > 0 &&
+      static_cast<double>(trial.excess) <= kMostGaps * double(*held))
+    held = weighProgram(duplexed, trial, /*isDraft=*/false);
+  return held;
+}
+
+/// Returns what it holds; B.
+FailureOr<int64_t> Compilation::weighProgram(ModuleOp duplexed,
+                                             BucketTrial &trial, bool isDraft) {
+  module = duplexed.clone();
+  if (isDraft)
+    module->walk([](ModuleOp each) {
+      each->setAttr(sched::kDraftAttrName, UnitAttr::get(each.getContext()));
+    });
   if (failed(runToEnd()))
     return failure();
   FailureOr<std::vector<int64_t>> limits = getLimitsOfPipe();
@@ -429,7 +445,7 @@ LogicalResult Compilation::weighBucket(ModuleOp duplexed, BucketTrial &trial) {
   trial.seconds = report->seconds;
   trial.excess = countExcess(*emitted, *limits);
   trial.held = countBuckets(emitted->program);
-  return success();
+  return emitted->heldBytes;
 }
 
 /// In front of the stage schedule. What a trial reports the stage will report,

@@ -163,6 +163,8 @@ private:
   mlir::LogicalResult runToEnd();
   mlir::LogicalResult lowerOthers();
   mlir::LogicalResult weighBucket(mlir::ModuleOp duplexed, BucketTrial &trial);
+  mlir::FailureOr<int64_t> weighProgram(mlir::ModuleOp duplexed,
+                                        BucketTrial &trial, bool isDraft);
   mlir::LogicalResult chooseBucket();
   void tellBucket();
   mlir::FailureOr<SimulationReport> simulate();

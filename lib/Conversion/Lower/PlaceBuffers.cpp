@@ -39,7 +39,8 @@ static int64_t placeBuffers(func::FuncOp function, const CommandOrder &order,
     buffers.push_back({static_cast<int64_t>(llvm::alignTo(bytes, alignment)),
                        getLifetime(getUsers(it->second, order), order), 0});
   }
-  int64_t size = place(buffers, order.getClocks());
+  bool isDraft = function->getParentOp()->hasAttr(sched::kDraftAttrName);
+  int64_t size = place(buffers, order.getClocks(), isDraft);
   for (auto [alloc, buffer] : llvm::zip_equal(allocs, buffers))
     alloc.setOffset(buffer.offset);
   return size;

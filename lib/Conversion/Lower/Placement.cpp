@@ -205,6 +205,14 @@ static Spans getSpans(const Lifetime &life, const QueueClocks &clocks) {
   return spans;
 }
 
+static std::vector<Spans> getSpans(ArrayRef<Buffer> buffers,
+                                   const QueueClocks &clocks) {
+  std::vector<Spans> spans;
+  for (const Buffer &buffer : buffers)
+    spans.push_back(getSpans(buffer.life, clocks));
+  return spans;
+}
+
 Arena::Arena(const QueueClocks &clocks) {
   for (const std::vector<Clock> &commands : clocks) {
     used.emplace_back(commands.size());
@@ -370,15 +378,14 @@ static int64_t getLeastSize(ArrayRef<Buffer> buffers,
 /// Places buffers in this order; returns where the last byte of them ends.
 static int64_t placeInto(Arena &arena, ArrayRef<size_t> order,
                          MutableArrayRef<Buffer> buffers,
-                         const QueueClocks &clocks) {
+                         ArrayRef<Spans> spans) {
   int64_t size = 0;
   for (size_t index : order) {
     Buffer &buffer = buffers[index];
-    Spans spans = getSpans(buffer.life, clocks);
-    buffer.offset = arena.findOffset(buffer.bytes, spans);
+    buffer.offset = arena.findOffset(buffer.bytes, spans[index]);
     size = std::max(size, buffer.getEnd());
     if (buffer.bytes)
-      arena.add(buffer, spans);
+      arena.add(buffer, spans[index]);
   }
   return size;
 }
@@ -387,7 +394,7 @@ int64_t tandem::lower::placeInOrder(ArrayRef<size_t> order,
                                     MutableArrayRef<Buffer> buffers,
                                     const QueueClocks &clocks) {
   Arena arena(clocks);
-  return placeInto(arena, order, buffers, clocks);
+  return placeInto(arena, order, buffers, getSpans(buffers, clocks));
 }
 
 /// The indices by descending weight; equal ones as they are.
@@ -411,7 +418,8 @@ int64_t tandem::lower::placeBeside(ArrayRef<Buffer> placed,
   }
   auto order =
       orderBy(buffers.size(), [&](size_t i) { return buffers[i].bytes; });
-  return std::max(size, placeInto(arena, order, buffers, clocks));
+  return std::max(size,
+                  placeInto(arena, order, buffers, getSpans(buffers, clocks)));
 }
 
 //===----------------------------------------------------------------------===//
@@ -424,8 +432,8 @@ namespace {
 class Placer {
 public:
   Placer(MutableArrayRef<Buffer> buffers, const QueueClocks &clocks)
-      : best(buffers), clocks(clocks), least(getLeastSize(buffers, clocks)),
-        current(buffers) {}
+      : best(buffers), clocks(clocks), spans(getSpans(buffers, clocks)),
+        least(getLeastSize(buffers, clocks)), current(buffers) {}
   int64_t place(ArrayRef<size_t> order);
   void improve(std::vector<std::vector<size_t>> orders, size_t numTries);
 
@@ -436,6 +444,7 @@ private:
 
   MutableArrayRef<Buffer> best;
   const QueueClocks &clocks;
+  std::vector<Spans> spans;
   int64_t least;
   std::vector<Buffer> current;
 };
@@ -444,7 +453,8 @@ private:
 
 /// Returns the size of the arena.
 int64_t Placer::place(ArrayRef<size_t> order) {
-  int64_t found = placeInOrder(order, current, clocks);
+  Arena arena(clocks);
+  int64_t found = placeInto(arena, order, current, spans);
   if (found < size) {
     size = found;
     llvm::copy(current, best.begin());
@@ -522,10 +532,10 @@ static std::vector<std::vector<size_t>> getStarts(ArrayRef<Buffer> buffers,
 }
 
 int64_t tandem::lower::place(MutableArrayRef<Buffer> buffers,
-                             const QueueClocks &clocks) {
+                             const QueueClocks &clocks, bool isDraft) {
+  size_t numTries =
+      std::clamp<size_t>(kMaxPlaced / (buffers.size() + 1), 1, kMaxTries);
   Placer placer(buffers, clocks);
-  placer.improve(
-      getStarts(buffers, clocks),
-      std::clamp<size_t>(kMaxPlaced / (buffers.size() + 1), 1, kMaxTries));
+  placer.improve(getStarts(buffers, clocks), isDraft ? 1 : numTries);
   return placer.size;
 }

@@ -38,6 +38,7 @@ static constexpr Fact kFacts[] = {
     {kArenaAttrName, OnModule, isIndex, "an i64 from 0 on"},
     {kHostBufferAttrName, OnOperator, isUnit, "no value"},
     {kHostArenaAttrName, OnModule, isIndex, "an i64 from 0 on"},
+    {kDraftAttrName, OnModule, isUnit, "no value"},
     {kDeviceAttrName, OnModule, isOf<DeviceAttr>, "#sched.device<NAME>"},
     {kQueuesAttrName, OnModule, isQueueList,
      "a list of #sched.queue<...>, those of a role numbered from 0 on, and "

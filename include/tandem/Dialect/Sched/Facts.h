@@ -31,6 +31,9 @@ inline constexpr llvm::StringLiteral kDeviceAttrName =
 inline constexpr llvm::StringLiteral kQueuesAttrName =
     SchedDialect::QueuesAttrHelper::getNameStr();
 
+/// On a module that is made to be simulated: its arena may have more gaps.
+inline constexpr llvm::StringLiteral kDraftAttrName = "sched.draft";
+
 } // namespace tandem::sched
 
 #endif // TANDEM_DIALECT_SCHED_FACTS_H
