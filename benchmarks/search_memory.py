@@ -50,7 +50,7 @@ LEAST, MOST = 0.90, 1.00
 
 def get_held(program):
     """Of the text of a Program: bytes of its largest rank."""
-    return max(map(int, re.findall(r"(?m)^rank program .* holds (\d+) bytes$", program)))
+    return max(map(int, re.findall(r"(?m)^rank program .* holds (\d+) bytes", program)))
 
 
 def count_ranks(mesh):

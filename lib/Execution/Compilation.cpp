@@ -271,8 +271,11 @@ LogicalResult Compilation::runPlan(const Stage &stage) {
 LogicalResult Compilation::runStage(const Stage &stage) {
   StageTimer timer(result, stage.name);
   tell(stage.name);
-  if (stage.name == "schedule" && failed(chooseBucket()))
-    return failure();
+  if (stage.name == "schedule") {
+    keepDuplexed();
+    if (failed(chooseBucket()))
+      return failure();
+  }
   if (failed(stage.name == "plan" ? runPlan(stage) : runPasses(stage)))
     return fail("stage " + stage.name + " failed");
   keepIR(stage.name);

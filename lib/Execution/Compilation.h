@@ -84,6 +84,9 @@ struct Repeats {
   std::string excess;
   /// Bytes of values, whole, that the plan sends to the host.
   int64_t sent = 0;
+  /// The step in front of the stage schedule, and what the results had then.
+  mlir::OwningOpRef<mlir::ModuleOp> duplexed;
+  size_t numEarlyRemarks = 0, numEarlyIR = 0;
 };
 
 /// Of a pipeline whose actions are made again.
@@ -206,7 +209,9 @@ private:
   void tryOthers();
   mlir::ModuleOp getOtherOffer();
   void keepStep();
+  void keepDuplexed();
   mlir::FailureOr<bool> fits();
+  mlir::FailureOr<bool> waitForMemory();
   mlir::FailureOr<bool> joinPasses();
   void trySplit();
   bool tryOther(llvm::function_ref<bool()> make);

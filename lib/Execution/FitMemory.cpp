@@ -10,6 +10,7 @@
 #include "PipeLines.h"
 #include "tandem/Dialect/SPMD/Host.h"
 #include "tandem/Dialect/SPMD/SPMD.h"
+#include "tandem/Dialect/Sched/Host.h"
 #include "tandem/Support/ByteSize.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -247,6 +248,18 @@ void Compilation::keepStep() {
   repeats.numIR = result.ir.size();
 }
 
+/// Where computation may wait for memory that other queues use.
+void Compilation::keepDuplexed() {
+  auto mesh = (*module)->getAttrOfType<spmd::MeshAttr>(spmd::kMeshAttrName);
+  bool isAlone = (!mesh || mesh.getNumRanks() == 1) && repeats.sent == 0;
+  if (!(*module)->hasAttr(spmd::kMemoryAttrName) || pipe || isAlone ||
+      (*module)->hasAttr(sched::kInFlightAttrName))
+    return;
+  repeats.duplexed = module->clone();
+  repeats.numEarlyRemarks = result.remarks.size();
+  repeats.numEarlyIR = result.ir.size();
+}
+
 std::string Compilation::describeHeld() const {
   return "the Program holds " + printByteSize(repeats.held) +
          " on each rank, " + printByteSize(repeats.held - repeats.limit) +
@@ -294,6 +307,41 @@ FailureOr<std::string> Compilation::findExcess() {
   return describeHeld();
 }
 
+/// Computation does not wait for collectives whose results it does not read,
+/// nor for the last copies to the host: what these read stays. Where it holds
+/// too much, computation waits, as plans have it. True: so the Program fits.
+FailureOr<bool> Compilation::waitForMemory() {
+  std::string why = repeats.excess;
+  EmitOptions namesOnly;
+  namesOnly.namesKernels = true;
+  for (int64_t inFlight : {1, 0}) {
+    if (!repeats.duplexed || (inFlight == 0 && repeats.sent == 0))
+      return false;
+    module = repeats.duplexed->clone();
+    setInteger(*module, sched::kInFlightAttrName, inFlight);
+    result.remarks.resize(repeats.numEarlyRemarks);
+    result.ir.resize(repeats.numEarlyIR);
+    if (failed(runStages(findStage("schedule"))))
+      return failure();
+    FailureOr<EmittedProgram> emitted = emitProgram(*module, namesOnly);
+    if (failed(emitted))
+      return failure();
+    repeats.held = emitted->heldBytes;
+    FailureOr<std::string> excess = findExcess();
+    if (failed(excess))
+      return failure();
+    if (excess->empty()) {
+      result.remarks.push_back(
+          "remark: " + why + ": computation waits for collectives" +
+          (repeats.sent > 0 ? " and copies to the host" : "") +
+          ", and then has their memory");
+      return failed(emit()) ? FailureOr<bool>(failure()) : true;
+    }
+    repeats.excess = std::move(*excess);
+  }
+  return false;
+}
+
 /// A plan counts what tensors hold, by stages; buffers are aligned, leave gaps
 /// and overlap stages, and kernels have scratch. False: the step has to be
 /// planned again. A plan that was given may exceed the memory of a cluster,
@@ -306,9 +354,11 @@ FailureOr<bool> Compilation::fits() {
   if (failed(excess) || excess->empty())
     return failed(excess) ? FailureOr<bool>(failure()) : true;
   repeats.excess = std::move(*excess);
-  FailureOr<bool> isJoined = joinPasses();
-  if (failed(isJoined) || *isJoined)
-    return isJoined;
+  for (auto spare : {&Compilation::waitForMemory, &Compilation::joinPasses}) {
+    FailureOr<bool> isSpared = (this->*spare)();
+    if (failed(isSpared) || *isSpared)
+      return isSpared;
+  }
   if (pipe || repeats.step || options.memory >= 0)
     return planLess();
   module->emitWarning() << repeats.excess

@@ -266,3 +266,33 @@ def test_convolutions_take_no_more_than_those_of_torch():
     model = file.make_model()
     module = export(model, loss, file.make_optimizer(model), images)
     assert count_held(matrix.compile_module(module)) <= count_peak_of_torch(file)
+
+
+def test_computation_waits_for_memory_that_collectives_have():
+    """The step is the same to the bit. Without a limit it goes on beside them."""
+    batches = [(torch.randn(32, 64).double(), torch.randn(32, 64).double()) for _ in range(3)]
+
+    def train(**how):
+        torch.manual_seed(0)
+        layers = [layer for _ in range(6) for layer in (nn.Linear(64, 64), nn.Tanh())]
+        model = nn.Sequential(*layers).double()
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+        step = tandem.compile(
+            model,
+            lambda model, batch: F.mse_loss(model(batch[0]), batch[1]),
+            optimizer,
+            batches[0],
+            mesh="data=4",
+            plan="zero2",
+            **how,
+        )
+        return step, [float(step(batch)) for batch in batches]
+
+    free, expected = train()
+    limit = free.program.held_bytes(0) - 8192
+    step, losses = train(memory=limit)
+    remarks = "\n".join(step.compiled.remarks)
+    assert "computation waits for collectives, and then has their memory" in remarks
+    assert step.program.held_bytes(0) <= limit and losses == expected
+    for name, value in free.state_dict().items():
+        assert torch.equal(step.state_dict()[name], value), name

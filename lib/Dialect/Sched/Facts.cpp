@@ -39,6 +39,7 @@ static constexpr Fact kFacts[] = {
     {kHostBufferAttrName, OnOperator, isUnit, "no value"},
     {kHostArenaAttrName, OnModule, isIndex, "an i64 from 0 on"},
     {kDraftAttrName, OnModule, isUnit, "no value"},
+    {kInFlightAttrName, OnModule, isIndex, "an i64 from 0 on"},
     {kDeviceAttrName, OnModule, isOf<DeviceAttr>, "#sched.device<NAME>"},
     {kQueuesAttrName, OnModule, isQueueList,
      "a list of #sched.queue<...>, those of a role numbered from 0 on, and "

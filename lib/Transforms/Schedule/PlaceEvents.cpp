@@ -26,7 +26,9 @@ namespace {
 class EventPlacer {
 public:
   explicit EventPlacer(func::FuncOp function)
-      : function(function), clock(function), loss(findLoss(function)) {}
+      : function(function), clock(function), loss(findLoss(function)),
+        inFlight(
+            getInteger(function->getParentOp(), sched::kInFlightAttrName)) {}
   void run();
 
 private:
@@ -35,10 +37,13 @@ private:
   int64_t getLockStep(unsigned queue) const;
   int64_t getFetchStart(StepOp step, unsigned queue) const;
   int64_t getSent(StepOp step, unsigned other) const;
+  int64_t getCollectives(StepOp step, unsigned other) const;
 
   func::FuncOp function;
   QueueClock clock;
   Operation *loss;
+  /// Copies to the host; none where a Program fits without.
+  std::optional<int64_t> inFlight;
 };
 
 struct PlaceEventsPass
@@ -106,8 +111,21 @@ int64_t EventPlacer::getSent(StepOp step, unsigned other) const {
   bool waits =
       queue == sched::getCopyQueue(step.getContext(), sched::kToHostQueue) &&
       isOn(step, QueueRole::Compute);
-  int64_t inFlight = hasUpdate(step) ? 1 : 2;
-  return waits ? std::max<int64_t>(clock.getCount(other) - inFlight, 0) : 0;
+  int64_t most = inFlight.value_or(hasUpdate(step) ? 1 : 2);
+  return waits ? std::max<int64_t>(clock.getCount(other) - most, 0) : 0;
+}
+
+/// Of a step that computes, the collectives of the stages before its own, as a
+/// plan has it: what they read is free then.
+int64_t EventPlacer::getCollectives(StepOp step, unsigned other) const {
+  if (!inFlight || !isOn(step, QueueRole::Compute) ||
+      clock.getQueues()[other].getRole() != QueueRole::Communication)
+    return 0;
+  int64_t position = clock.getCount(other);
+  while (position > 0 &&
+         clock.getStep(other, position).getStage() >= step.getStage())
+    --position;
+  return position;
 }
 
 /// Whether a step of updates reads what `fetch` copies.
@@ -137,7 +155,8 @@ int64_t EventPlacer::getNeeded(StepOp step, unsigned other) const {
     return computes ? std::max(needed, getFetchStart(step, other)) : needed;
   if (isOn(step, QueueRole::Copy))
     return needed;
-  needed = std::max(needed, getSent(step, other));
+  needed =
+      std::max({needed, getSent(step, other), getCollectives(step, other)});
   if (isOn(step, QueueRole::Communication)) {
     bool locks = computes && !followsComputation(step) && !isKept(step);
     return locks ? std::max(needed, getLockStep(other)) : needed;

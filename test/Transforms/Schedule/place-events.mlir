@@ -1,4 +1,4 @@
-// RUN: tandem-opt %s --tandem-place-events --tandem-verify-scheduled | FileCheck %s
+// RUN: tandem-opt %s --split-input-file --tandem-place-events --tandem-verify-scheduled | FileCheck %s
 
 #mesh = #spmd.mesh<data = 2, time micro = 2>
 module attributes {spmd.mesh = #mesh} {
@@ -163,5 +163,50 @@ module attributes {spmd.mesh = #mesh} {
       sched.yield %0 : tensor<f32>
     } : tensor<f32>
     return %a, %b : tensor<f32>, tensor<f32>
+  }
+}
+
+// -----
+
+// Where memory is short, computation waits for the collectives of the stages
+// before its own, which is all that it knows of `%a`, and for all copies to the
+// host but so many.
+module attributes {spmd.mesh = #spmd.mesh<data = 2>, sched.in_flight = 1 : i64, sched.queues = [#sched.queue<compute>, #sched.queue<comm>, #sched.queue<copy>, #sched.queue<copy[1]>]} {
+  // CHECK-LABEL: func.func @in_flight
+  func.func @in_flight(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+    %a, %e0 = sched.step on compute stage 0 strand 0 {
+      %0 = nn.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    // CHECK: %{{.*}}, %[[H0:.*]] = sched.step on copy[1] stage 0
+    %h, %c0 = sched.step on copy[1] stage 0 strand 0 {
+      %0 = sched.to_host %a : tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    // CHECK: %{{.*}}, %[[G0:.*]] = sched.step on comm stage 1
+    %b, %f0 = sched.step on comm stage 1 strand 0 {
+      %0 = spmd.all_reduce %a over ["data"] : tensor<4xf32> -> tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    // CHECK: sched.step on compute stage 1 strand 0 {
+    %c, %e1 = sched.step on compute stage 1 strand 0 {
+      %0 = nn.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    %i, %c1 = sched.step on copy[1] stage 1 strand 0 {
+      %0 = sched.to_host %c : tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    // CHECK: sched.step on compute stage 2 strand 0 after(%[[G0]], %[[H0]]) {
+    %d, %e2 = sched.step on compute stage 2 strand 0 {
+      %0 = nn.neg %x : (tensor<4xf32>) -> tensor<4xf32>
+      sched.yield %0 : tensor<4xf32>
+    } : tensor<4xf32>
+    %j:2, %c2 = sched.step on copy stage 2 strand 0 {
+      %0 = sched.from_host %h : tensor<4xf32>
+      %1 = sched.from_host %i : tensor<4xf32>
+      sched.yield %0, %1 : tensor<4xf32>, tensor<4xf32>
+    } : tensor<4xf32>, tensor<4xf32>
+    return %b, %d, %j#0 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
   }
 }

@@ -27,6 +27,11 @@ inline QueueAttr getCopyQueue(mlir::MLIRContext *context, unsigned number) {
 inline constexpr llvm::StringLiteral kHostBufferAttrName = "sched.host",
                                      kHostArenaAttrName = "sched.host_arena";
 
+/// On a module whose Program holds too much without: computation waits for the
+/// collectives of the stages before its own, and for all copies to the host but
+/// so many, whose memory it then has.
+inline constexpr llvm::StringLiteral kInFlightAttrName = "sched.in_flight";
+
 /// Whether a value of a scheduled step is a copy in the host's memory.
 bool isSentToHost(mlir::Value value);
 

@@ -108,7 +108,9 @@ def PlaceEventsPass : Pass<"tandem-place-events", "::mlir::func::FuncOp"> {
     that this one is done. An update also waits for the loss. A step that
     gathers waits for the HiDup stage before the present one, so that gathered
     values do not pile up. So does one that copies from the host. A step whose values
-    are copied there waits for all such copies but the last one.
+    are copied there waits for all such copies but the last one. Under
+    `sched.in_flight` computation waits for all copies there but so many, and for the
+    collectives of the stages before its own.
   }];
 }
 
