@@ -253,6 +253,7 @@ LogicalResult Compilation::runPlan(const Stage &stage) {
   PlanResult &found = *exchange.result;
   repeats.peak = found.peak;
   repeats.cost = found.cost;
+  repeats.gap = found.gap;
   repeats.sent = countSent(module->lookupSymbol<func::FuncOp>("step"));
   // Of the Program, whatever its plan is held to.
   if (repeats.limit > 0 && !pipe)

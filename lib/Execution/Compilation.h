@@ -70,8 +70,9 @@ struct Repeats {
   /// What the Program before held, and by how much the plan's limit was lowered
   /// for this one; B.
   int64_t heldBefore = 0, lowered = 0;
-  /// Of the plan, in s, and its text without a pipeline.
-  double cost = 0;
+  /// Of the plan, in s, how far that may be above the best, and its text
+  /// without a pipeline.
+  double cost = 0, gap = 0;
   std::string plan;
   /// Of the smallest plan that was found where none fits, B.
   int64_t smallest = 0;
@@ -206,6 +207,7 @@ private:
   std::string storeStates();
   bool tryOffer(const std::string &remark);
   void tryWithout();
+  bool isBound() const;
   void tryOthers();
   mlir::ModuleOp getOtherOffer();
   void keepStep();

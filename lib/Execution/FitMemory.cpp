@@ -22,6 +22,8 @@ namespace tandem {
 static constexpr unsigned kMaxRepeats = 3;
 /// Of a pipeline, each limit of a plan as a share of the one above.
 static constexpr double kRung = 0.9;
+/// A plan within so much of the best one gains nothing by another offer.
+static constexpr double kNear = 0.02;
 
 //===----------------------------------------------------------------------===//
 // Recomputation
@@ -197,10 +199,31 @@ void Compilation::tryWithout() {
              withdraw());
 }
 
-/// Where a limit binds and no pin says what lies on the host: all that may lie
-/// there, or be made again in its place, competes by its Program.
+/// Whether the limit may have made the plan dearer: it takes most of the limit,
+/// and is not known to be near the best of all. Of one that is proven to be the
+/// best, that is of those that fit. Searches with a limit of time, and those of
+/// layouts that are compared, get no further one.
+bool Compilation::isBound() const {
+  ModuleOp planned = module.get();
+  auto limit = getInteger(planned, spmd::kMemoryAttrName);
+  return !pipe && limit && 2 * repeats.peak >= *limit &&
+         (repeats.gap == 0 || repeats.gap > kNear) && options.triesSizes &&
+         options.searchTimeLimit == 0 && !isCancelled();
+}
+
+/// Where a limit binds, what holds all that is saved competes with what makes
+/// values again. Where no pin says what lies on the host, all that may lie
+/// there, or be made again in its place, competes, too: each by its Program.
 void Compilation::tryOthers() {
-  if (!recompute.competes || !recompute.step || !ofStages.recompute)
+  if (!recompute.step || !isSearched())
+    return;
+  if (!ofStages.recompute && isBound()) {
+    ofStages.recompute = true;
+    tryOffer("plans that hold all that is saved are slower: the backward pass "
+             "may make values again");
+    return;
+  }
+  if (!recompute.competes || !ofStages.recompute)
     return;
   tryWithout();
   if (recompute.statePins.empty() || isCancelled())

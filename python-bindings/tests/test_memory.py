@@ -47,11 +47,18 @@ def module():
 
 @pytest.fixture(scope="module")
 def cramped(tmp_path_factory):
-    """Options of a step with little memory on a laptop, whose links are slow: it pays to begin early."""
+    """Options of a step with little memory on a laptop, whose links are slow: it pays to begin early. A search with a limit of
+    time makes nothing again, where all that is saved fits."""
     path = tmp_path_factory.mktemp("memory") / "laptop.yaml"
     laptop = matrix.ROOT / "examples" / "clusters" / "laptop.yaml"
     path.write_text(laptop.read_text().replace("size: 3 GiB", f"size: {LIMIT} B"))
-    return {"mesh": "data=4", "micro": 2, "search": "tandem", "cluster": path}
+    return {
+        "mesh": "data=4",
+        "micro": 2,
+        "search": "tandem",
+        "cluster": path,
+        "search_time_limit": 600,
+    }
 
 
 @pytest.fixture(scope="module")

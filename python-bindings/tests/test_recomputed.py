@@ -214,6 +214,18 @@ def test_a_limit_that_holds_all_cuts_no_kernels():
     assert choices_of(step) == 0 and stages[0] == stages[1]
 
 
+def test_what_is_made_again_competes_where_all_that_is_saved_fits():
+    """On two ranks a plan may hold all by other forms, which take longer than to make some again."""
+    options = dict(mesh="data=2", search="tandem")
+    free = compiled(**options)
+    memory = int(0.8 * free.program.held_bytes(0))
+    step = compiled(memory=memory, **options)
+    said = "\n".join(step.compiled.remarks)
+    assert "plans that hold all that is saved are slower" in said
+    assert choices_of(free) == 0 < choices_of(step)
+    assert step.program.held_bytes(0) <= memory
+
+
 def test_without_a_limit_the_flag_makes_nothing_slower():
     free, step = (
         compiled(mesh="data=1", search="tandem", recompute=flag) for flag in (False, True)

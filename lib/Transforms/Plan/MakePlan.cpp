@@ -181,6 +181,7 @@ LogicalResult MakePlanPass::write(const StepGraph &graph,
   text = printPlan(graph, decisions);
   options->exchange.result->peak = decisions.peak;
   options->exchange.result->cost = decisions.cost;
+  options->exchange.result->gap = cost::getGap(decisions.cost, decisions.bound);
   const std::string &output = options->output;
   if (output.empty())
     return success();

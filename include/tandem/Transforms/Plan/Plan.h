@@ -63,6 +63,9 @@ struct PlanResult {
   int64_t peak = 0;
   /// Of a step, in s; 0 without a price.
   double cost = 0;
+  /// By how much at most that is above the best, as a share of it; 0 where it
+  /// is proven to be the best.
+  double gap = 0;
   /// Why it is as it is, for people and as JSON (tandem/Explain/Explain.h).
   std::string explanation, explanationJson;
   /// Whether no plan was found since none fits into the memory.
